@@ -1,0 +1,356 @@
+"""One gate run: every stage computed once, and only when something asks for it.
+
+Static findings, server, wiring, acceptance, throughput, verdict. pytest fixtures hand the gate to
+the tests; bisect and sweep use it directly.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from eagle3_checks.checkpoint.config import read_draft_config, read_target_config
+from eagle3_checks.checkpoint.manifest import read_manifest
+from eagle3_checks.contract.version import Contract, ContractError, contract_for, known_versions
+from eagle3_checks.facts import (
+    Acceptance,
+    DraftConfig,
+    Manifest,
+    RequestSample,
+    ServerSeen,
+    TargetConfig,
+    Throughput,
+    Wiring,
+)
+from eagle3_checks.measure.acceptance import measure_acceptance
+from eagle3_checks.measure.client import Client
+from eagle3_checks.measure.prompts import PromptSet, load_prompts
+from eagle3_checks.measure.throughput import measure_throughput
+from eagle3_checks.profile import Floors, Profile, Resolved, Speculation
+from eagle3_checks.rules.base import STATIC_FACTS, Facts, run_rule, skipped, unjudged
+from eagle3_checks.rules.registry import all_rules, by_code
+from eagle3_checks.server.device import detect_device
+from eagle3_checks.server.flags import FlagError
+from eagle3_checks.server.http import AnswerError
+from eagle3_checks.server.open import open_server
+from eagle3_checks.server.ports import PortTakenError
+from eagle3_checks.server.protocol import Server
+from eagle3_checks.server.readiness import ServerStartError
+from eagle3_checks.verdict import Finding, Status, Verdict, judge
+
+STARTS = "SRV003"
+"""The rule that the server starts and stays up."""
+VERSION_SCRIPT = "import importlib.metadata as m; print(m.version('sglang'))"
+
+
+NO_GPU = (
+    "the profile asks for a GPU (server.device) and this machine has none; attach to a server "
+    "elsewhere with --eagle3-url, or try the tiny pair on the CPU: --eagle3-profile tiny"
+)
+
+
+class ServerLostError(RuntimeError):
+    """The server ended while it was measured."""
+
+
+SERVER_ERRORS = (
+    ServerStartError,
+    ServerLostError,
+    FlagError,
+    PortTakenError,
+    AnswerError,
+    ValueError,
+    OSError,
+)
+
+
+class StageBlocked(Exception):  # noqa: N818 - it names a state
+    """A stage cannot run, for a reason that is already a finding or a plain fact."""
+
+
+class Gate:
+    """The stages of one run over one profile; a context manager that ends its server."""
+
+    def __init__(self, resolved: Resolved, artefacts: Path, *, keep_going: bool = False) -> None:
+        """`keep_going` starts the server although the files have errors."""
+        self.resolved = resolved
+        self.profile: Profile = resolved.profile
+        self.artefacts = artefacts
+        self.keep_going = keep_going
+        self.samples: tuple[RequestSample, ...] = ()
+        self.failures: tuple[str, ...] = ()
+        self.stage_seconds: dict[str, float] = {}
+        self._stack = ExitStack()
+        self._outcomes: dict[str, tuple[Finding, ...]] = {}
+        self._blocked: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        """Return the gate; nothing runs yet."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the server, if one was started."""
+        self.close()
+
+    def close(self) -> None:
+        """End the server, if one was started, and close connections; safe to call twice."""
+        self._stack.close()
+
+    # --- files -------------------------------------------------------------------------------
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """The drafter's tensors, from headers alone."""
+        return read_manifest(self._folder("drafter.path", self.profile.drafter.path))
+
+    @cached_property
+    def draft(self) -> DraftConfig:
+        """The drafter's config.json."""
+        return read_draft_config(self._folder("drafter.path", self.profile.drafter.path))
+
+    @cached_property
+    def target(self) -> TargetConfig:
+        """The target's config.json."""
+        return read_target_config(self._folder("target.path", self.profile.target.path))
+
+    @cached_property
+    def contract(self) -> Contract:
+        """What the SGLang version in question does with a drafter."""
+        version = self.profile.server.sglang or self._server_version()
+        try:
+            return contract_for(version or known_versions()[-1])
+        except ContractError as error:
+            raise StageBlocked(str(error)) from error
+
+    @property
+    def speculation(self) -> Speculation:
+        """The profile's speculation flags."""
+        return self.profile.speculation
+
+    @property
+    def floors(self) -> Floors:
+        """The profile's floors."""
+        return self.profile.floors
+
+    # --- server ------------------------------------------------------------------------------
+
+    @cached_property
+    def running(self) -> Server:
+        """The server, ready: launched, or attached to.
+
+        Raises StageBlocked when a server would be started for files with errors (unless
+        keep_going), and SERVER_ERRORS where it does not become ready.
+        """
+        if not (self.keep_going or self.profile.server.url):
+            errors = sorted({f.code for f in self.static_findings() if f.is_error})
+            if errors:
+                raise StageBlocked(
+                    f"the files have errors ({', '.join(errors)}), so no server was started; "
+                    "--eagle3-keep-going starts it all the same"
+                )
+        here = not self.profile.server.url and self.profile.server.device != "cpu"
+        if here and detect_device() is None:
+            raise StageBlocked(NO_GPU)
+        self.artefacts.mkdir(parents=True, exist_ok=True)
+        with self._timed("server start"):
+            return self._stack.enter_context(open_server(self.profile, self.artefacts))
+
+    @cached_property
+    def server(self) -> ServerSeen:
+        """What the ready server says of itself."""
+        return self.running.seen()
+
+    @cached_property
+    def wiring(self) -> Wiring:
+        """What the probe saw inside the launched server, after requests have passed."""
+        wiring = self.running.wiring()
+        if wiring is None:
+            raise StageBlocked("the probe looks inside launched servers; this one was attached to")
+        return wiring
+
+    # --- measurements ------------------------------------------------------------------------
+
+    @cached_property
+    def prompts(self) -> PromptSet:
+        """The prompts of this run."""
+        return load_prompts(self.profile.prompts)
+
+    @cached_property
+    def client(self) -> Client:
+        """A client of the running server."""
+        client = Client(
+            self.running.url,
+            api_key=self.running.api_key,
+            timeout=self.profile.server.request_timeout,
+        )
+        self._stack.callback(client.close)
+        return client
+
+    @cached_property
+    def acceptance(self) -> Acceptance:
+        """Acceptance over the profile's prompts."""
+        names = self._serving_contract().meta
+        client = self.client
+        with self._timed("acceptance"):
+            measured, self.samples, failures = measure_acceptance(
+                client,
+                self.prompts.prompts,
+                self.profile.prompts,
+                self.speculation,
+                names,
+            )
+        self.failures += tuple(str(f) for f in failures)
+        self._require_alive()
+        return measured
+
+    @cached_property
+    def throughput(self) -> Throughput:
+        """Output speed at the profile's concurrencies."""
+        client = self.client
+        with self._timed("throughput"):
+            measured = measure_throughput(
+                client, self.prompts.prompts, self.profile.speed, self.profile.prompts
+            )
+        self._require_alive()
+        return measured
+
+    # --- judgement ---------------------------------------------------------------------------
+
+    def findings_of(self, code: str) -> tuple[Finding, ...]:
+        """Findings of one rule, running the stages it needs and its prerequisites first."""
+        if code not in self._outcomes:
+            self._outcomes[code] = self._judge(code)
+        return self._outcomes[code]
+
+    def static_findings(self) -> tuple[Finding, ...]:
+        """Findings of all rules that need files alone."""
+        return self._findings(r.code() for r in all_rules() if set(r.needs()) <= STATIC_FACTS)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings so far, in the order of the rules."""
+        order = [rule.code() for rule in all_rules()]
+        return tuple(f for c in sorted(self._outcomes, key=order.index) for f in self._outcomes[c])
+
+    def verdict(self) -> Verdict:
+        """Verdict over the rules judged so far; without verify steps it is never a pass.
+
+        Where rules of files alone were selected, they may pass by themselves.
+        """
+        seen = self.findings()
+        live = any(not set(by_code(f.code).needs()) <= STATIC_FACTS for f in seen)
+        measured = (
+            self._ran("acceptance") and self.acceptance.verify_steps > 0
+            if live
+            else any(f.status is Status.PASS for f in seen)
+        )
+        return judge(seen, measured=measured)
+
+    def blocked_reason(self) -> str:
+        """Why the server stage did not run, or nothing."""
+        return self._blocked.get("running", "") or next(iter(self._blocked.values()), "")
+
+    def measurements(self) -> tuple[Acceptance | None, Throughput | None, Wiring | None]:
+        """Return the measurements that were made; None for those that were not asked for."""
+        return (
+            self.acceptance if self._ran("acceptance") else None,
+            self.throughput if self._ran("throughput") else None,
+            self.wiring if self._ran("wiring") else None,
+        )
+
+    def has(self, stage: str) -> bool:
+        """Whether a stage has run."""
+        return self._ran(stage)
+
+    def _findings(self, codes: Iterable[str]) -> tuple[Finding, ...]:
+        return tuple(finding for code in codes for finding in self.findings_of(code))
+
+    def _judge(self, code: str) -> tuple[Finding, ...]:
+        rule = by_code(code)
+        for prerequisite in rule.requires:
+            if any(f.is_error for f in self.findings_of(prerequisite)):
+                return (skipped(rule, f"{prerequisite} failed"),)
+        found: dict[str, Any] = {}
+        absent: dict[str, str] = {}
+        for name in rule.needs():
+            found[name], absent[name] = self._fact(name)
+        return run_rule(rule, Facts(**found), absent)
+
+    def _fact(self, name: str) -> tuple[Any, str]:
+        if name in self._blocked:
+            return None, self._blocked[name]
+        try:
+            return getattr(self, name), ""
+        except StageBlocked as blocked:
+            reason = str(blocked)
+        except SERVER_ERRORS as error:
+            reason = "no server: " + str(error).partition("\n")[0]
+            self._outcomes[STARTS] = (unjudged(by_code(STARTS), str(error)),)
+        self._blocked[name] = reason
+        return None, reason
+
+    def _ran(self, stage: str) -> bool:
+        return stage in self.__dict__
+
+    # --- details -----------------------------------------------------------------------------
+
+    def _folder(self, key: str, source: str) -> Path:
+        if not source:
+            raise StageBlocked(f"no {key.partition('.')[0]} was given")
+        return Path(source)
+
+    def _server_version(self) -> str | None:
+        """Version of SGLang in the interpreter that will serve, or of the attached server."""
+        if self.profile.server.url:
+            return self.server.sglang
+        if self.profile.server.command:
+            return None
+        python = self.profile.server.python or sys.executable
+        try:
+            done = subprocess.run(  # noqa: S603 - the interpreter the user named
+                [python, "-c", VERSION_SCRIPT],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() or None
+
+    def _serving_contract(self) -> Contract:
+        version = self.server.sglang
+        try:
+            return contract_for(version) if version else self.contract
+        except ContractError:
+            return self.contract
+
+    def _require_alive(self) -> None:
+        if not self.running.alive():
+            raise ServerLostError("the server ended while it was measured")
+
+    def _timed(self, stage: str) -> _Timer:
+        return _Timer(self.stage_seconds, stage)
+
+
+class _Timer:
+    def __init__(self, seconds: dict[str, float], stage: str) -> None:
+        self._seconds = seconds
+        self._stage = stage
+
+    def __enter__(self) -> None:
+        self._begin = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._seconds[self._stage] = time.perf_counter() - self._begin

@@ -1,0 +1,3 @@
+"""Measurements of a running server; what they should be is the rules' affair."""
+
+from __future__ import annotations

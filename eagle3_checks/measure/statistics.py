@@ -1,0 +1,82 @@
+"""Intervals for ratios of counts that are clustered by prompt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+from eagle3_checks.facts import Interval
+
+LEVEL = 0.95
+
+
+def ratio_interval(
+    numerators: Sequence[float], denominators: Sequence[float], *, level: float = LEVEL
+) -> Interval | None:
+    """Return the pooled ratio ``sum(numerators) / sum(denominators)`` with its interval.
+
+    One pair of counts a prompt. Steps of one prompt resemble each other, so the prompt is the unit:
+    the variance is the linearised one of a ratio estimator (Cochran, Sampling Techniques, 3rd ed.,
+    6.4), the quantile Student's t with n - 1 degrees of freedom. A ratio of zero has no variance to
+    estimate from; its upper bound is the exact Poisson one over the whole denominator.
+    None where the denominators sum to zero.
+    """
+    total = math.fsum(denominators)
+    n = sum(1 for d in denominators if d > 0)
+    if total <= 0:
+        return None
+    ratio = math.fsum(numerators) / total
+    if ratio == 0:
+        high = -math.log((1 - level) / 2) / total
+        return Interval(value=0.0, low=0.0, high=high, level=level, n=n)
+    if n == 1:
+        return Interval(value=ratio, low=-math.inf, high=math.inf, level=level, n=n)
+    residuals = math.fsum(
+        (a - ratio * b) ** 2 for a, b in zip(numerators, denominators, strict=True)
+    )
+    half = student_t(level, n - 1) * math.sqrt(residuals * n / (n - 1)) / total
+    return Interval(value=ratio, low=ratio - half, high=ratio + half, level=level, n=n)
+
+
+def shift(interval: Interval, by: float) -> Interval:
+    """Return the interval of the estimate plus a constant."""
+    return Interval(
+        value=interval.value + by,
+        low=interval.low + by,
+        high=interval.high + by,
+        level=interval.level,
+        n=interval.n,
+    )
+
+
+def student_t(level: float, freedom: int) -> float:
+    """Two-sided Student's t quantile by Hill's algorithm 396 (CACM 13, 1970)."""
+    p = 1 - level
+    if freedom == 1:
+        return 1 / math.tan(p * math.pi / 2)
+    if freedom == 2:  # noqa: PLR2004 - the closed form of two degrees of freedom
+        return math.sqrt(2 / (p * (2 - p)) - 2)
+    a = 1 / (freedom - 0.5)
+    b = (48 / a) / a
+    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
+    d = ((94.5 / (b + c) - 3) / b + 1) * math.sqrt(a * math.pi / 2) * freedom
+    y = (d * p) ** (2 / freedom)
+    if y > 0.05 + a:
+        x = NormalDist().inv_cdf(p / 2)
+        y = x * x
+        if freedom < 5:  # noqa: PLR2004 - as in the algorithm
+            c += 0.3 * (freedom - 4.5) * (x + 0.6)
+        c += (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b
+        y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
+        y = math.expm1(a * y * y)
+    else:
+        y = (
+            (
+                1 / (((freedom + 6) / (freedom * y) - 0.089 * d - 0.822) * (freedom + 2) * 3)
+                + 0.5 / (freedom + 4)
+            )
+            * y
+            - 1
+        ) * (freedom + 1) / (freedom + 2) + 1 / y
+    return math.sqrt(freedom * y)

@@ -1,0 +1,162 @@
+"""The pytest plugin: options, markers, fixtures and the exit code. Hooks only.
+
+It costs a session that does not ask for it next to nothing: everything heavier than pytest is
+imported where it is used.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from eagle3_checks.facts import DraftConfig, ServerSeen
+    from eagle3_checks.gate import Gate
+    from eagle3_checks.session import GateSession
+
+_SESSION: pytest.StashKey[GateSession | None] = pytest.StashKey()
+
+_OVERRIDES = {
+    "eagle3_target": "target.path",
+    "eagle3_draft": "drafter.path",
+    "eagle3_url": "server.url",
+    "eagle3_device": "server.device",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the gate's options, all with the prefix ``--eagle3-``."""
+    group = parser.getgroup("eagle3", "EAGLE-3 drafter gate")
+    add = group.addoption
+    add("--eagle3-profile", metavar="FILE|NAME", help="profile to judge: a TOML file or `tiny`")
+    add("--eagle3-target", metavar="MODEL", help="target: a folder or hub id")
+    add("--eagle3-draft", metavar="MODEL", help="drafter: a folder or hub id")
+    add("--eagle3-url", metavar="URL", help="attach to a running server; it is never stopped")
+    add("--eagle3-device", choices=("auto", "cuda", "cpu"), help="where the server runs")
+    add("--eagle3-json", metavar="FILE", type=Path, help="write the result as JSON")
+    add(
+        "--eagle3-artefacts",
+        metavar="DIR",
+        type=Path,
+        default=Path("eagle3-artefacts"),
+        help="folder for logs and probe facts (default: %(default)s)",
+    )
+    add(
+        "--eagle3-keep-going",
+        action="store_true",
+        help="start the server although the files have errors",
+    )
+    add(
+        "--eagle3-bisect",
+        action="store_true",
+        help="exit 0 for good, 1 for bad, 125 for all else, as `git bisect run` wants",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register markers; resolve the profile where the session asks for the gate."""
+    config.addinivalue_line("markers", "gpu: part of the gate; needs a profile or a GPU")
+    config.addinivalue_line("markers", "rule(code): the rule a test asks about, as in KEY001")
+    config.addinivalue_line("markers", "serve: starts the real SGLang server on the CPU engine")
+    config.addinivalue_line("markers", "slow: takes minutes")
+    config.stash[_SESSION] = None
+    if not _asked(config):
+        return
+    from eagle3_checks.session import GateSession  # noqa: PLC0415 - see the module's docstring
+    from eagle3_checks.settings import ProfileError, resolve  # noqa: PLC0415
+
+    option = config.option
+    overrides = {key: getattr(option, dest) for dest, key in _OVERRIDES.items()}
+    try:
+        resolved = resolve(option.eagle3_profile, overrides)
+    except ProfileError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.stash[_SESSION] = GateSession(config, resolved)
+    if getattr(option, "dist", "no") not in ("no", "loadgroup"):
+        option.dist = "loadgroup"  # one server: the gate's tests stay on one worker
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the gate's tests out of sessions that do not ask for them."""
+    gate_items = [item for item in items if item.get_closest_marker("gpu")]
+    if config.stash[_SESSION] is None:
+        config.hook.pytest_deselected(items=gate_items)
+        items[:] = [item for item in items if item not in gate_items]
+        return
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in gate_items:
+            item.add_marker(pytest.mark.xdist_group("eagle3"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the result from the xdist worker that ran the gate."""
+    session = node.config.stash[_SESSION]
+    if session is not None:
+        session.receive(getattr(node, "workeroutput", {}))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Set the gate's exit code and write its result."""
+    gate_session = session.config.stash[_SESSION]
+    if gate_session is not None:
+        gate_session.finish(session)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the gate's report."""
+    session = config.stash[_SESSION]
+    if session is not None:
+        session.print_report(terminalreporter)
+
+
+@pytest.fixture(scope="session")
+def gate(pytestconfig: pytest.Config) -> Generator[Gate]:
+    """One gate run over the session's profile; its stages run when something asks for them."""
+    session = pytestconfig.stash[_SESSION]
+    if session is None:
+        pytest.fail("no gate was asked for: give --eagle3-profile FILE|NAME", pytrace=False)
+    with session.open_gate() as opened:
+        yield opened
+        session.collect()
+
+
+@pytest.fixture
+def check(gate: Gate) -> Callable[[str], None]:
+    """Judge one rule by its code: returns when it passed, fails or skips the test otherwise."""
+    from eagle3_checks.report.assertion import assert_rule  # noqa: PLC0415
+
+    def judge(code: str) -> None:
+        assert_rule(gate.findings_of(code))
+
+    return judge
+
+
+@pytest.fixture(scope="session")
+def eagle3_server(gate: Gate) -> ServerSeen:
+    """The ready SGLang server: launched for this session, or attached to by --eagle3-url."""
+    return gate.server
+
+
+@pytest.fixture(scope="session")
+def drafter(gate: Gate) -> DraftConfig:
+    """The drafter's config, from its files."""
+    return gate.draft
+
+
+def _asked(config: pytest.Config) -> bool:
+    """Whether this session is a gate: by an option, the environment, or ``-m gpu``."""
+    option = config.option
+    given = any(getattr(option, name) for name in ("eagle3_profile", *_OVERRIDES))
+    by_environment = any(
+        os.environ.get(f"EAGLE3_CHECKS_{name}") for name in ("PROFILE", "DRAFT", "URL")
+    )
+    words = (option.markexpr or "").replace("(", " ").replace(")", " ").split()
+    return given or by_environment or ("gpu" in words and "not" not in words)

@@ -1,0 +1,128 @@
+"""What is to be deployed and what is asked of it: records of one profile.
+
+`eagle3_checks.settings` fills them from the command line, the environment, a TOML file and the
+defaults below. docs/profiles.md and fixtures/profiles/template.toml explain every key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+Device = Literal["auto", "cuda", "cpu"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A checkpoint: a folder, or a hub id ``org/name[@revision]``."""
+
+    path: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """How SGLang is started, or where it already runs."""
+
+    url: str = ""
+    """Attach to this server instead of starting one; it is never stopped."""
+    device: Device = "auto"
+    python: str = ""
+    """Interpreter that has SGLang; this one where empty."""
+    command: tuple[str, ...] = ()
+    """Replaces ``python -m sglang.launch_server``; flags are appended, ``{port}`` is filled in."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 takes a free port."""
+    tp: int = 1
+    args: tuple[str, ...] = ()
+    """Further SGLang flags, passed on as they are."""
+    env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    sglang: str = ""
+    """SGLang version to judge the files by; asked of the interpreter where empty."""
+    start_timeout: float = 1800.0
+    """Seconds from launch to the first answered request."""
+    request_timeout: float = 300.0
+    """Seconds one request may take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speculation:
+    """SGLang's speculation flags."""
+
+    algorithm: str = "EAGLE3"
+    steps: int = 3
+    topk: int = 1
+    draft_tokens: int = 4
+
+    @property
+    def chain(self) -> bool:
+        """Whether drafts form a chain (topk 1) and not a tree."""
+        return self.topk == 1
+
+    @property
+    def max_accept_length(self) -> int:
+        """Ceiling of the accept length: every draft on a path, and the bonus token."""
+        return min(self.steps, self.draft_tokens - 1) + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts:
+    """What is sent to measure acceptance."""
+
+    sets: tuple[str, ...] = ("chat-general",)
+    """Names of shipped prompt sets, or paths of JSONL files with ``text`` or ``messages``."""
+    limit: int = 80
+    """Prompts taken from each set, from its start; 0 takes all."""
+    max_new_tokens: int = 256
+    concurrency: int = 4
+    chat_template: bool = False
+    """Whether prompts pass through the target's chat template."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """How output speed is measured."""
+
+    concurrencies: tuple[int, ...] = (1, 8)
+    requests: int = 16
+    """Requests at each concurrency, and at least two per stream."""
+    max_new_tokens: int = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floors:
+    """What a drafter must reach; a floor that is not given is not judged."""
+
+    accept_length: float | None = None
+    accept_rate: float | None = None
+    tokens_per_second: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Output tokens per second by concurrency: ``{"1" = 20.0, "8" = 60.0}``."""
+    source: str = ""
+    """Where the figures come from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """One deployment to be judged."""
+
+    name: str = ""
+    description: str = ""
+    target: Model = field(default_factory=Model)
+    drafter: Model = field(default_factory=Model)
+    server: Server = field(default_factory=Server)
+    speculation: Speculation = field(default_factory=Speculation)
+    prompts: Prompts = field(default_factory=Prompts)
+    speed: Speed = field(default_factory=Speed)
+    floors: Floors = field(default_factory=Floors)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A profile with the origin of every value."""
+
+    profile: Profile
+    origins: Mapping[str, str]
+    """Dotted key to ``command line``, ``environment NAME``, ``FILE:LINE`` or ``default``."""
+    file: str = ""

@@ -1,0 +1,3 @@
+"""Reports: renderers over one result."""
+
+from __future__ import annotations

@@ -1,0 +1,47 @@
+"""The result of a gate run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from eagle3_checks.checkpoint.digest import digest
+from eagle3_checks.gate import Gate
+from eagle3_checks.report.result import Result, build_result, plain
+
+
+def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
+    """Gather what the gate has computed so far; nothing is started for it."""
+    profile = gate.profile
+    server = gate.server if gate.has("server") else None
+    acceptance, throughput, wiring = gate.measurements()
+    measurements: dict[str, Any] = {
+        "wiring": wiring,
+        "acceptance": acceptance,
+        "throughput": throughput,
+        "stage_seconds": gate.stage_seconds,
+        "prompts_sha256": gate.prompts.sha256 if gate.has("prompts") else None,
+        "failed_requests": list(gate.failures),
+    }
+    environment: dict[str, Any] = {
+        "server_environment": server.environment if server else {},
+        "server_command": list(server.command) if server else [],
+        "server_log": server.log if server else None,
+    }
+    sglang = server.sglang if server else None
+    if sglang is None and gate.has("contract"):
+        sglang = gate.contract.version
+    return build_result(
+        verdict=gate.verdict(),
+        findings=gate.findings(),
+        subject={
+            "target": profile.target.path,
+            "drafter": profile.drafter.path,
+            "sglang": sglang,
+            "hashes": {"drafter": digest(Path(profile.drafter.path))},
+        },
+        measurements={key: plain(value) for key, value in measurements.items() if value},
+        environment=environment,
+        resolved=gate.resolved,
+        reproduce=reproduce,
+    )

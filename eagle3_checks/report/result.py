@@ -1,0 +1,106 @@
+"""The result of a run as plain data: what JSON holds and every renderer reads.
+
+Its schema is ``result.schema.json`` beside this file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import math
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from eagle3_checks.profile import Resolved
+from eagle3_checks.settings import flatten
+from eagle3_checks.verdict import Finding, Verdict, rank_causes
+
+SCHEMA_VERSION = 1
+
+Result = dict[str, Any]
+
+
+def build_result(  # noqa: PLR0913 - the parts of a result
+    *,
+    verdict: Verdict,
+    findings: Iterable[Finding],
+    subject: Mapping[str, Any],
+    measurements: Mapping[str, Any] | None = None,
+    environment: Mapping[str, Any] | None = None,
+    resolved: Resolved | None = None,
+    reproduce: str = "",
+) -> Result:
+    """Assemble a result; every value is plain JSON."""
+    found = tuple(findings)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool_version": tool_version(),
+        "subject": plain(subject),
+        "verdict": verdict.value,
+        "findings": [plain(f) for f in found],
+        "measurements": plain(measurements or {}),
+        "causes": [plain(c) for c in rank_causes(found)],
+        "environment": plain(environment or {}) | {"python": platform.python_version()},
+        "profile": _profile(resolved),
+        "reproduce": reproduce,
+    }
+
+
+def tool_version() -> str:
+    """Return the version of this suite, or ``unknown`` where it is not installed."""
+    try:
+        return importlib.metadata.version("eagle3-checks")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def plain(value: Any) -> Any:
+    """Turn dataclasses, mappings, tuples and enums into JSON's own types; no NaN or infinity."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or type(value) in (bool, int):
+        return value
+    return str(value)
+
+
+def write_json(result: Result, path: Path) -> None:
+    """Write beside, then rename: a reader never sees half a result. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _profile(resolved: Resolved | None) -> dict[str, Any]:
+    if resolved is None:
+        return {}
+    values = flatten(resolved.profile)
+    return {
+        key: {"value": plain(_public(key, value)), "origin": resolved.origins[key]}
+        for key, value in values.items()
+    }
+
+
+def _public(key: str, value: Any) -> Any:
+    if key == "server.env":
+        return {name: redact_variable(name, text) for name, text in value.items()}
+    return value
+
+
+def redact_variable(name: str, text: str) -> str:
+    """Return the value of an environment variable, unless its name says that it is a secret."""
+    secret = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
+    return "(redacted)" if any(word in name.upper() for word in secret) else text

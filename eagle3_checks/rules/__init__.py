@@ -1,0 +1,1 @@
+"""Facts to findings: one class a rule, one module a family."""

@@ -1,0 +1,136 @@
+"""The gate inside a pytest session: opening it, its result, report and exit code.
+
+Under xdist one worker runs the gate and hands its result to the controller, which alone reports
+and sets the exit code.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from eagle3_checks.gate import Gate
+from eagle3_checks.profile import Resolved
+from eagle3_checks.report.from_gate import gate_result
+from eagle3_checks.report.result import Result, build_result, write_json
+from eagle3_checks.report.terminal import render, terminal_width
+from eagle3_checks.verdict import ExitCode, Verdict, exit_code
+
+WORKER_KEY = "eagle3_result"
+HOW_TO_RUN = (
+    "nothing was measured: no profile was given. On any Linux machine, without a GPU, the tiny "
+    "pair runs with\n    pytest -m gpu --eagle3-profile tiny\nand your own drafter with a profile "
+    "of yours (fixtures/profiles/template.toml has every key):\n    pytest -m gpu "
+    "--eagle3-profile FILE"
+)
+
+
+class GateSession:
+    """State of one pytest session that asked for the gate."""
+
+    def __init__(self, config: pytest.Config, resolved: Resolved) -> None:
+        """Nothing runs yet."""
+        self.resolved = resolved
+        self.config = config
+        self.result: Result | None = None
+        self._gate: Gate | None = None
+
+    @property
+    def not_run_reason(self) -> str:
+        """Why this session can measure nothing, or nothing."""
+        profile = self.resolved.profile
+        if not (profile.drafter.path or profile.server.url):
+            return HOW_TO_RUN
+        return ""
+
+    def open_gate(self) -> Gate:
+        """Make the gate of this session."""
+        if self.not_run_reason:
+            pytest.skip(self.not_run_reason.partition("\n")[0])
+        option = self.config.option
+        self._gate = Gate(
+            self.resolved, option.eagle3_artefacts, keep_going=option.eagle3_keep_going
+        )
+        return self._gate
+
+    def collect(self) -> None:
+        """Take the result while the server still runs; called before the gate closes."""
+        if self._gate is not None:
+            self.result = gate_result(self._gate, reproduce=self._command())
+
+    def receive(self, output: Mapping[str, Any]) -> None:
+        """Take a worker's result; the last one that measured something stays."""
+        if WORKER_KEY in output:
+            self.result = json.loads(output[WORKER_KEY])
+
+    def finish(self, session: pytest.Session) -> None:
+        """Publish the result to the controller, or write it and set the exit code."""
+        output = getattr(self.config, "workeroutput", None)
+        if output is not None:
+            if self.result is not None:
+                output[WORKER_KEY] = json.dumps(self.result)
+            return
+        if self.config.option.collectonly:
+            return
+        bisect = self.config.option.eagle3_bisect
+        status = int(session.exitstatus)
+        if status in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
+            session.exitstatus = ExitCode.BISECT_SKIP if bisect else status
+            return
+        if self.result is None:
+            self.result = self._nothing_measured()
+        path = self.config.option.eagle3_json
+        if path:
+            write_json(self.result, path)
+        code = exit_code(Verdict(self.result["verdict"]), bisect=bisect)
+        others_failed = status == pytest.ExitCode.TESTS_FAILED and code is ExitCode.PASS
+        if others_failed:
+            code = ExitCode.BISECT_SKIP if bisect else ExitCode.FAIL
+        session.exitstatus = code
+
+    def print_report(self, reporter: Any) -> None:
+        """Print the report at the end of the controller's output."""
+        if getattr(self.config, "workeroutput", None) is not None or self.result is None:
+            return
+        reporter.section("EAGLE-3 gate", sep="=")
+        buffer = io.StringIO()  # pytest still captures stdout here; its reporter does not
+        colour = reporter.hasmarkup and "NO_COLOR" not in os.environ
+        console = Console(
+            file=buffer, width=terminal_width(), force_terminal=colour, no_color=not colour
+        )
+        render(self.result, console, verbose=self.config.option.verbose > 0)
+        reporter.write(buffer.getvalue())
+        if self.not_run_reason:
+            reporter.write_line("\n" + self.not_run_reason)
+        json_path = self.config.option.eagle3_json
+        if json_path:
+            reporter.write_line(f"result     {json_path}")
+
+    def _nothing_measured(self) -> Result:
+        profile = self.resolved.profile
+        return build_result(
+            verdict=Verdict.NOT_RUN,
+            findings=(),
+            subject={"target": profile.target.path, "drafter": profile.drafter.path},
+            resolved=self.resolved,
+            reproduce=self._command(),
+        )
+
+    def _command(self) -> str:
+        """Return the one command that repeats this gate."""
+        option = self.config.option
+        words = ["pytest", "-m", "gpu"]
+        for name in ("profile", "target", "draft", "url", "device"):
+            value = getattr(option, f"eagle3_{name}")
+            if value:
+                words += [f"--eagle3-{name}", str(value)]
+        if option.eagle3_keep_going:
+            words.append("--eagle3-keep-going")
+        return shlex.join(words)

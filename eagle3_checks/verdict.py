@@ -1,0 +1,120 @@
+"""What it means: severities, findings, verdicts and exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+
+class Severity(StrEnum):
+    """How bad a problem is: an error makes the served drafter misbehave, a warning may."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class Status(StrEnum):
+    """How one rule ended."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    SKIP = "skip"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Verdict(StrEnum):
+    """How a whole run ended. Only PASS is green."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+    NOT_RUN = "not-run"
+
+
+class ExitCode(IntEnum):
+    """Process exit codes; 2 to 5 are pytest's own."""
+
+    PASS = 0
+    FAIL = 1
+    USAGE = 2
+    INCONCLUSIVE = 7
+    NOT_RUN = 8
+    BISECT_SKIP = 125
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """The outcome of one rule, or one of several problems that it found."""
+
+    code: str
+    family: str
+    severity: Severity
+    status: Status
+    title: str
+    message: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    fix: str = ""
+    docs: str = ""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether this finding alone makes the verdict FAIL."""
+        return self.status is Status.FAIL and self.severity is Severity.ERROR
+
+
+def judge(findings: Iterable[Finding], *, measured: bool) -> Verdict:
+    """Sum findings up; `measured` says whether the drafter was served and its acceptance counted.
+
+    An error decides; otherwise doubt does; without a measurement nothing passes.
+    """
+    seen = tuple(findings)
+    if any(f.is_error for f in seen):
+        return Verdict.FAIL
+    if any(f.status is Status.INCONCLUSIVE for f in seen):
+        return Verdict.INCONCLUSIVE
+    return Verdict.PASS if measured else Verdict.NOT_RUN
+
+
+def exit_code(verdict: Verdict, *, bisect: bool = False) -> ExitCode:
+    """Exit code of a verdict; in bisect mode all but PASS and FAIL is 125 (cannot be judged)."""
+    codes = {
+        Verdict.PASS: ExitCode.PASS,
+        Verdict.FAIL: ExitCode.FAIL,
+        Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+        Verdict.NOT_RUN: ExitCode.NOT_RUN,
+    }
+    code = codes[verdict]
+    if bisect and code not in (ExitCode.PASS, ExitCode.FAIL):
+        return ExitCode.BISECT_SKIP
+    return code
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """A finding that explains others."""
+
+    code: str
+    message: str
+    fix: str
+
+
+# Nearest to the root first: what the files hold explains what the server does with them, and that
+# explains what is measured.
+_CAUSE_ORDER = ("SRC", "SRV", "KEY", "FUS", "VOC", "CFG", "VAL", "WIR", "ACC", "LOS", "SPD")
+
+
+def rank_causes(findings: Iterable[Finding]) -> tuple[Cause, ...]:
+    """Order the failed findings from cause to symptom, errors before warnings."""
+    failed = [f for f in findings if f.status is Status.FAIL and f.severity is not Severity.INFO]
+
+    def place(finding: Finding) -> tuple[bool, int]:
+        known = finding.family in _CAUSE_ORDER
+        order = _CAUSE_ORDER.index(finding.family) if known else len(_CAUSE_ORDER)
+        return (finding.severity is not Severity.ERROR, order)
+
+    return tuple(
+        Cause(code=f.code, message=f.message, fix=f.fix) for f in sorted(failed, key=place)
+    )
