@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from graphlib import TopologicalSorter
 from typing import Any, ClassVar
 
+from eagle3_checks.checkpoint.values import VocabMap
 from eagle3_checks.contract.version import Contract
 from eagle3_checks.facts import (
     Acceptance,
@@ -33,6 +34,7 @@ class Facts:
 
     manifest: Manifest | None = None
     draft: DraftConfig | None = None
+    vocab: VocabMap | None = None
     target: TargetConfig | None = None
     contract: Contract | None = None
     speculation: Speculation | None = None
@@ -46,6 +48,7 @@ class Facts:
 WHERE_FROM: Mapping[str, str] = {
     "manifest": "the drafter's safetensors headers",
     "draft": "the drafter's config.json",
+    "vocab": "the values of d2t and t2d",
     "target": "the target's config.json (--target)",
     "contract": "a known SGLang version",
     "speculation": "the speculation flags of a profile",
@@ -57,7 +60,7 @@ WHERE_FROM: Mapping[str, str] = {
 }
 
 
-STATIC_FACTS = frozenset({"manifest", "draft", "target", "contract", "speculation"})
+STATIC_FACTS = frozenset({"manifest", "draft", "vocab", "target", "contract", "speculation"})
 """Facts that files and flags alone give: rules that need no others run before a server starts."""
 
 
@@ -201,8 +204,15 @@ def _finding(  # noqa: PLR0913 - one call site a status
         severity=severity or rule.severity,
         status=status,
         title=rule.title,
-        message=message,
+        message=_printable(message),
         evidence=evidence or {},
-        fix=fix,
+        fix=_printable(fix),
         docs=f"docs/rules/{rule.code()}.md",
     )
+
+
+def _printable(text: str) -> str:
+    """Escape control characters: names come from files, and end up in terminals."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)

@@ -1,0 +1,137 @@
+"""Why tensors are dropped, and under which name they would be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eagle3_checks.contract.dims import Dims
+from eagle3_checks.contract.names import Place, llama_place, mla_place, old_llama_place
+from eagle3_checks.contract.replay import LoadPlan, TensorPlan
+from eagle3_checks.contract.version import LLAMA, Contract, first_version
+
+LAYER = "midlayer"
+"""The decoder layer's name that every version reads."""
+_PART = re.compile(
+    r"(?:^|\.)(?P<rest>(?:self_attn|mlp|input_layernorm|hidden_norm|post_attention_layernorm)\..+)$"
+)
+_EXTRA = re.compile(r"(?:^|\.)(?:layers|midlayer)\.\d+\.")
+_BUFFERS = (".rotary_emb.inv_freq", ".rotary_emb.cos_cached", ".rotary_emb.sin_cached")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Dropped tensors that share a cause."""
+
+    label: str
+    """What they are called together, as in ``decoder.*``."""
+    tensors: tuple[TensorPlan, ...]
+    hint: str
+    """What they look like, and what to do."""
+
+
+def harmless(name: str) -> bool:
+    """Whether a dropped tensor is a buffer that SGLang computes itself."""
+    return name.endswith(_BUFFERS)
+
+
+def group(plan: LoadPlan, tensors: Sequence[TensorPlan], contract: Contract) -> tuple[Group, ...]:
+    """Sort dropped tensors by cause, in the order of the file."""
+    found: dict[tuple[str, str], list[TensorPlan]] = {}
+    for tensor in tensors:
+        found.setdefault(_cause(plan, tensor, contract), []).append(tensor)
+    return tuple(
+        Group(label=label, tensors=tuple(members), hint=hint)
+        for (label, hint), members in found.items()
+    )
+
+
+def _cause(plan: LoadPlan, tensor: TensorPlan, contract: Contract) -> tuple[str, str]:
+    name = tensor.name
+    readable, free = _readable(plan, name, contract)
+    part = _PART.search(name)
+    if readable and not free:
+        if _EXTRA.search(name):
+            return _unreadable(plan.dims, name, contract)
+        return name, f"{readable} is in the file too, and read: leave this copy out"
+    if part and readable.startswith(f"{LAYER}."):
+        prefix = name[: part.start("rest")].rstrip(".")
+        return f"{prefix}.*" if prefix else "layer tensors", _layer_hint(prefix, contract)
+    if readable:
+        removed = name.removesuffix(readable)
+        return f"{removed}*", f"take the prefix {removed} off the names"
+    return _unreadable(plan.dims, name, contract)
+
+
+def _readable(plan: LoadPlan, name: str, contract: Contract) -> tuple[str, bool]:
+    """Return a name, made from this one, that SGLang would read, and whether it is wanted."""
+    part = _PART.search(name)
+    pieces = name.split(".")
+    candidates = [f"{LAYER}.{part['rest']}"] if part else []
+    candidates += [".".join(pieces[i:]) for i in range(1, len(pieces))]
+    for candidate in candidates:
+        place = _place(plan, candidate, contract)
+        if place.parameter is not None:
+            reached = {t.shard for t in plan.tensors if t.parameter == place.parameter}
+            return candidate, place.shard not in reached and None not in reached
+    return "", False
+
+
+def _place(plan: LoadPlan, name: str, contract: Contract) -> Place:
+    known = {p.name for p in plan.parameters}
+    if plan.dims.drafter_class != LLAMA:
+        return mla_place(name, known)
+    if contract.llama.unknown_shard == "key-error":
+        return old_llama_place(name, known, tied=plan.dims.tied)
+    return llama_place(name, known, contract.llama.renames)
+
+
+def _layer_hint(prefix: str, contract: Contract) -> str:
+    rename = f"rename {prefix}.* to {LAYER}.*" if prefix else f"prefix them with {LAYER}."
+    since = first_version({"layer_module": "layers"})
+    if prefix == "layers.0" and contract.llama.layer_module == "midlayer":
+        return (
+            f"SGLang reads layers.0.* from {since} on; for {contract.name} {rename}, which every "
+            "version reads"
+        )
+    return f"they look like the decoder layer: {rename}"
+
+
+def _unreadable(dims: Dims, name: str, contract: Contract) -> tuple[str, str]:
+    """Name the cause of a tensor that no renaming saves."""
+    last = name.rpartition(".")[2]
+    if name.endswith("lm_head.weight") and dims.tied:
+        return name, (
+            "tie_word_embeddings is true, so the embedding serves as the head: write false if the "
+            "drafter has a head of its own"
+        )
+    if "input_norm." in name or "fc_norm." in name or "aux_norm_" in name:
+        return _norm_hint(name, contract)
+    if re.search(r"\.[qk]_norm\.", name):
+        return "*.q_norm, *.k_norm", (
+            f"SGLang {contract.name} builds no query and key norms in this class: a drafter "
+            "trained with them cannot be served as it was trained"
+        )
+    if last == "bias":
+        return "*.bias", (
+            f"SGLang {contract.name} builds these layers without a bias: a drafter trained with "
+            "them cannot be served as it was trained"
+        )
+    extra = _EXTRA.search(name)
+    if extra:
+        label = name[: extra.end()].rstrip(".") + ".*"
+        return label, (
+            f"num_hidden_layers is {dims.layers}, and SGLang {contract.name} reads no such layer: "
+            "correct num_hidden_layers if the drafter has more"
+        )
+    return name, f"SGLang {contract.name} builds no parameter of that name"
+
+
+def _norm_hint(name: str, contract: Contract) -> tuple[str, str]:
+    key = "norm_before_fc" if "input_norm." in name else "fc_norm"
+    label = "input_norm.*" if key == "norm_before_fc" else "fc_norm.*"
+    if getattr(contract.llama, key):
+        return label, f"{key} is not true in config.json: write {key}: true"
+    since = first_version({key: True})
+    return label, f"SGLang reads them from {since} on, with {key}: true; use {since} or later"

@@ -1,0 +1,144 @@
+"""SRV: whether the server is the one that the profile asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from eagle3_checks.facts import ServerSeen
+from eagle3_checks.profile import Speculation
+from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
+from eagle3_checks.rules.text import listed
+from eagle3_checks.verdict import Severity
+
+ABSENT = object()
+SIMULATED = "SIMULATE_ACC"
+"""In the name of every variable that makes SGLang invent acceptance."""
+LENGTH = "SIMULATE_ACC_LEN"
+"""End of the name of the one that turns it on; negative or absent is off."""
+FLAGS: Mapping[str, str] = {
+    "speculative_algorithm": "algorithm",
+    "speculative_num_steps": "steps",
+    "speculative_eagle_topk": "topk",
+    "speculative_num_draft_tokens": "draft_tokens",
+}
+"""Keys of /server_info, and what the profile calls them."""
+
+
+class SRV001(Rule):
+    """The server runs with the speculation flags of the profile."""
+
+    title = "The server's flags are the profile's"
+    why = (
+        "SGLang adjusts flags on its own, and an attached server may run with others: floors for "
+        "3 steps say nothing about a server that takes 5, or none."
+    )
+    fix = "Start the server with the profile's flags, or write the server's into the profile."
+    references = ("https://docs.sglang.ai/advanced_features/speculative_decoding.html",)
+
+    @staticmethod
+    def check(server: ServerSeen, speculation: Speculation) -> Outcome:
+        """Compare what /server_info says with the profile."""
+        seen = {key: server.info.get(key, ABSENT) for key in FLAGS}
+        if all(value is ABSENT for value in seen.values()):
+            return (
+                Problem(
+                    message="/server_info says nothing about speculation flags",
+                    fix="Check the server's SGLang version and that the URL is its own.",
+                    inconclusive=True,
+                ),
+            )
+        problems = tuple(_other_flags(seen, speculation))
+        if problems:
+            return problems
+        told = ", ".join(f"{FLAGS[k]} {v}" for k, v in seen.items() if v is not ABSENT)
+        return Passed(message=told)
+
+
+def _other_flags(seen: Mapping[str, Any], speculation: Speculation) -> Iterator[Problem]:
+    for key, name in FLAGS.items():
+        wanted, value = getattr(speculation, name), seen[key]
+        if value is ABSENT or _same(value, wanted):
+            continue
+        off = " (it does not speculate)" if key == "speculative_algorithm" and not value else ""
+        yield Problem(
+            message=(
+                f"the server's {key} is {listed([str(value)])}{off}; the profile's "
+                f"speculation.{name} is {wanted}"
+            ),
+            evidence={"flag": key, "seen": value, "wanted": wanted},
+        )
+
+
+def _same(value: Any, wanted: str | int) -> bool:
+    if isinstance(wanted, str):
+        return isinstance(value, str) and value.upper() == wanted.upper()
+    return type(value) is int and value == wanted
+
+
+class SRV002(Rule):
+    """Nothing in the server's environment invents acceptance."""
+
+    title = "No environment variable fakes acceptance"
+    why = (
+        "With SGLANG_SIMULATE_ACC_LEN set, SGLang accepts a fixed number of drafts without looking "
+        "at them: every acceptance floor passes, and the answers are wrong."
+    )
+    fix = "Unset the SGLANG_SIMULATE_ACC_* variables and start the server again."
+    references = ("https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/environ.py",)
+
+    @staticmethod
+    def check(server: ServerSeen) -> Outcome:
+        """Report the variable that turns it on, and warn about those that only shape it."""
+        if not server.launched:
+            return Skip("the environment of an attached server cannot be seen")
+        found = {k: v for k, v in server.environment.items() if SIMULATED in k and v.strip()}
+        on = {k: v for k, v in found.items() if k.endswith(LENGTH) and _turns_on(v)}
+        if on:
+            told = listed([f"{key}={value}" for key, value in on.items()])
+            return (
+                Problem(
+                    message=f"{told}: the server invents its acceptance",
+                    evidence={"variables": sorted(on)},
+                ),
+            )
+        idle = [k for k in found if not k.endswith(LENGTH)]
+        if idle:
+            return (
+                Problem(
+                    message=f"{listed(idle)} is set, without effect while *_{LENGTH} is not",
+                    evidence={"variables": idle},
+                    severity=Severity.WARNING,
+                ),
+            )
+        return ()
+
+
+def _turns_on(value: str) -> bool:
+    """SGLang simulates above zero; what is no number is not taken for off."""
+    try:
+        return float(value) > 0
+    except ValueError:
+        return True
+
+
+class SRV003(Rule):
+    """The server starts, and is still there after the measurements."""
+
+    title = "The server starts and stays up"
+    why = "A server that does not start, or dies under load, can serve no drafter at all."
+    fix = "Read the end of the server's log, which the report quotes; `doctor` checks the machine."
+
+    @staticmethod
+    def check(server: ServerSeen) -> Outcome:
+        """Report a ready server; one that failed to start is told by the gate."""
+        version = f"SGLang {server.sglang}" if server.sglang else "an SGLang of unknown version"
+        if server.start_seconds is None:
+            return Passed(message=f"{version} answers")
+        return Passed(
+            message=f"{version} ready after {server.start_seconds:.0f} s",
+            evidence={"start_seconds": server.start_seconds},
+        )
+
+
+RULES: tuple[type[Rule], ...] = (SRV001, SRV002, SRV003)

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eagle3_checks.checkpoint import (
+    read_draft_config,
+    read_manifest,
+    read_target_config,
+    read_vocab_map,
+)
+from eagle3_checks.contract import contract_for
+from eagle3_checks.facts import (
+    Acceptance,
+    CaptureSeen,
+    ForwardSeen,
+    Interval,
+    LoadedTensor,
+    LoadSeen,
+    ServerSeen,
+    Stream,
+    Throughput,
+    Wiring,
+)
+from eagle3_checks.profile import Floors, Speculation
+from eagle3_checks.rules.base import Facts, run_rule
+from eagle3_checks.rules.registry import by_code
+from eagle3_checks.verdict import Finding
+
+Judge = Callable[..., tuple[Finding, ...]]
+
+LOAD = LoadSeen(
+    model_class="LlamaForCausalLMEagle3",
+    rank=0,
+    tensors=(
+        LoadedTensor(name="fc.weight", shape=(16, 48), dtype="BF16", into=("model.fc.weight",)),
+        LoadedTensor(name="d2t", shape=(64,), dtype="I64", into=("hot_token_id",)),
+        LoadedTensor(name="t2d", shape=(128,), dtype="BOOL", into=()),
+    ),
+    unwritten=("model.embed_tokens.weight",),
+    shared=("model.embed_tokens.weight",),
+)
+CAPTURE = CaptureSeen(rank=0, target_class="LlamaForCausalLM", layers=(2, 4, 5))
+
+
+def forward(mode: str, width: int = 48, **changes: Any) -> ForwardSeen:
+    ran = width != 16
+    values = {
+        "rank": 0,
+        "mode": mode,
+        "width": width,
+        "embed_width": 16,
+        "fc_ran": ran,
+        "fc_in": width if ran else None,
+        "fc_out": 16 if ran else None,
+    }
+    return ForwardSeen(**{**values, **changes})
+
+
+@pytest.fixture
+def judge_files(tmp_path: Path, healthy_pair: Callable[..., tuple[Path, Path]]) -> Judge:
+    """Return `judge_files(code, version=, speculation=, **pair)`: one rule over a written pair."""
+
+    def judge(
+        code: str, version: str = "0.5.23", speculation: Any = None, **pair: Any
+    ) -> tuple[Finding, ...]:
+        count = sum(1 for _ in tmp_path.iterdir())
+        target, drafter = healthy_pair(tmp_path / str(count), **pair)
+        return run_rule(by_code(code), file_facts(target, drafter, version, speculation))
+
+    return judge
+
+
+def file_facts(
+    target: Path, drafter: Path, version: str = "0.5.23", speculation: Any = None
+) -> Facts:
+    manifest = read_manifest(drafter)
+    return Facts(
+        manifest=manifest,
+        draft=read_draft_config(drafter),
+        vocab=read_vocab_map(drafter, manifest),
+        target=read_target_config(target),
+        contract=contract_for(version),
+        speculation=speculation or Speculation(),
+    )
+
+
+@pytest.fixture(scope="session")
+def read_facts() -> Callable[..., Facts]:
+    """Return `file_facts(target, drafter, version, speculation)`."""
+    return file_facts
+
+
+@pytest.fixture
+def judge_wiring(tmp_path: Path, healthy_pair: Callable[..., tuple[Path, Path]]) -> Judge:
+    """Return `judge_wiring(code, forwards=, loads=, captures=, …)`: healthy where left out."""
+
+    def judge(  # noqa: PLR0913 - one argument per fact
+        code: str,
+        *,
+        forwards: tuple[ForwardSeen, ...] | None = None,
+        loads: tuple[LoadSeen, ...] = (LOAD,),
+        captures: tuple[CaptureSeen, ...] = (CAPTURE,),
+        errors: tuple[str, ...] = (),
+        algorithm: str = "EAGLE3",
+        **pair: Any,
+    ) -> tuple[Finding, ...]:
+        target, drafter = healthy_pair(tmp_path, **pair)
+        if forwards is None:
+            forwards = (forward("EXTEND"), forward("DECODE", 16), forward("DRAFT_EXTEND_V2"))
+        wiring = Wiring(
+            sglang="0.5.23", loads=loads, forwards=forwards, captures=captures, errors=errors
+        )
+        known = file_facts(target, drafter, speculation=Speculation(algorithm=algorithm))
+        facts = Facts(
+            wiring=wiring, draft=known.draft, contract=known.contract, speculation=known.speculation
+        )
+        return run_rule(by_code(code), facts)
+
+    return judge
+
+
+@pytest.fixture
+def seen_forward() -> Callable[..., ForwardSeen]:
+    """Return `forward(mode, width)`: fc runs unless the width is the embedding's, 16."""
+    return forward
+
+
+@pytest.fixture
+def seen_load() -> LoadSeen:
+    """Return a healthy load."""
+    return LOAD
+
+
+@pytest.fixture
+def judge_acceptance() -> Judge:
+    """Return `judge_acceptance(code, length=(value, low, high), floor=, …)`."""
+
+    def judge(
+        code: str,
+        length: tuple[float, float, float] | None = (2.23, 2.11, 2.35),
+        rate: tuple[float, float, float] | None = (0.41, 0.37, 0.45),
+        floors: Floors | None = None,
+        **changes: Any,
+    ) -> tuple[Finding, ...]:
+        def interval(figures: tuple[float, float, float] | None) -> Interval | None:
+            if figures is None:
+                return None
+            value, low, high = figures
+            return Interval(value=value, low=low, high=high, level=0.95, n=80)
+
+        values: dict[str, Any] = {
+            "prompts": 80,
+            "verify_steps": 19876,
+            "correct_drafts": 24447,
+            "proposed_drafts": 59628,
+            "accept_length": interval(length),
+            "accept_rate": interval(rate),
+            "per_position": (0.62, 0.38, 0.23),
+            "failed_requests": 0,
+        }
+        acceptance = Acceptance(**{**values, **changes})
+        return run_rule(by_code(code), Facts(acceptance=acceptance, floors=floors or Floors()))
+
+    return judge
+
+
+@pytest.fixture
+def judge_speed() -> Judge:
+    """Return `judge_speed(code, {concurrency: tok/s}, floors, failed=)`."""
+
+    def judge(
+        code: str,
+        speeds: Mapping[int, float],
+        floors: Mapping[str, float] | None = None,
+        failed: int = 0,
+    ) -> tuple[Finding, ...]:
+        streams = tuple(
+            Stream(
+                concurrency=concurrency,
+                requests=16,
+                failed=failed,
+                output_tokens=int(speed * 10),
+                seconds=10.0,
+                tokens_per_second=speed,
+            )
+            for concurrency, speed in speeds.items()
+        )
+        facts = Facts(
+            throughput=Throughput(streams=streams), floors=Floors(tokens_per_second=floors or {})
+        )
+        return run_rule(by_code(code), facts)
+
+    return judge
+
+
+@pytest.fixture
+def judge_server() -> Judge:
+    """Return `judge_server(code, info=, environment=, launched=)`."""
+
+    def judge(
+        code: str,
+        info: Mapping[str, Any] | None = None,
+        environment: Mapping[str, str] | None = None,
+        *,
+        launched: bool = True,
+    ) -> tuple[Finding, ...]:
+        server = ServerSeen(
+            url="http://127.0.0.1:1",
+            launched=launched,
+            sglang="0.5.23",
+            info=info or {},
+            environment=environment or {},
+            start_seconds=12.3 if launched else None,
+        )
+        return run_rule(by_code(code), Facts(server=server, speculation=Speculation()))
+
+    return judge
