@@ -16,16 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from eagle3_checks.checkpoint.config import read_draft_config, read_target_config
-from eagle3_checks.checkpoint.manifest import read_manifest
+from eagle3_checks.checkpoint.subject import Subject
 from eagle3_checks.contract.version import Contract, ContractError, contract_for, known_versions
 from eagle3_checks.facts import (
     Acceptance,
-    DraftConfig,
-    Manifest,
     RequestSample,
     ServerSeen,
-    TargetConfig,
     Throughput,
     Wiring,
 )
@@ -45,8 +41,10 @@ from eagle3_checks.server.protocol import Server
 from eagle3_checks.server.readiness import ServerStartError
 from eagle3_checks.verdict import Finding, Status, Verdict, judge
 
+FILE_FACTS = frozenset({"manifest", "vocab", "draft", "target"})
 STARTS = "SRV003"
 """The rule that the server starts and stays up."""
+END_NOTICE_SECONDS = 2.0
 VERSION_SCRIPT = "import importlib.metadata as m; print(m.version('sglang'))"
 
 
@@ -82,6 +80,7 @@ class Gate:
         """`keep_going` starts the server although the files have errors."""
         self.resolved = resolved
         self.profile: Profile = resolved.profile
+        self.files = Subject(resolved.profile.drafter.path, resolved.profile.target.path)
         self.artefacts = artefacts
         self.keep_going = keep_going
         self.samples: tuple[RequestSample, ...] = ()
@@ -107,23 +106,6 @@ class Gate:
     def close(self) -> None:
         """End the server, if one was started, and close connections; safe to call twice."""
         self._stack.close()
-
-    # --- files -------------------------------------------------------------------------------
-
-    @cached_property
-    def manifest(self) -> Manifest:
-        """The drafter's tensors, from headers alone."""
-        return read_manifest(self._folder("drafter.path", self.profile.drafter.path))
-
-    @cached_property
-    def draft(self) -> DraftConfig:
-        """The drafter's config.json."""
-        return read_draft_config(self._folder("drafter.path", self.profile.drafter.path))
-
-    @cached_property
-    def target(self) -> TargetConfig:
-        """The target's config.json."""
-        return read_target_config(self._folder("target.path", self.profile.target.path))
 
     @cached_property
     def contract(self) -> Contract:
@@ -212,7 +194,7 @@ class Gate:
                 names,
             )
         self.failures += tuple(str(f) for f in failures)
-        self._require_alive()
+        self._require_alive(failed=measured.failed_requests)
         return measured
 
     @cached_property
@@ -223,7 +205,7 @@ class Gate:
             measured = measure_throughput(
                 client, self.prompts.prompts, self.profile.speed, self.profile.prompts
             )
-        self._require_alive()
+        self._require_alive(failed=sum(s.failed for s in measured.streams))
         return measured
 
     # --- judgement ---------------------------------------------------------------------------
@@ -258,8 +240,8 @@ class Gate:
         return judge(seen, measured=measured)
 
     def blocked_reason(self) -> str:
-        """Why the server stage did not run, or nothing."""
-        return self._blocked.get("running", "") or next(iter(self._blocked.values()), "")
+        """Say why the server was not measured, or nothing."""
+        return self._blocked.get("server", "") or self._blocked.get("acceptance", "")
 
     def measurements(self) -> tuple[Acceptance | None, Throughput | None, Wiring | None]:
         """Return the measurements that were made; None for those that were not asked for."""
@@ -291,7 +273,7 @@ class Gate:
         if name in self._blocked:
             return None, self._blocked[name]
         try:
-            return getattr(self, name), ""
+            return getattr(self.files if name in FILE_FACTS else self, name), ""
         except StageBlocked as blocked:
             reason = str(blocked)
         except SERVER_ERRORS as error:
@@ -304,11 +286,6 @@ class Gate:
         return stage in self.__dict__
 
     # --- details -----------------------------------------------------------------------------
-
-    def _folder(self, key: str, source: str) -> Path:
-        if not source:
-            raise StageBlocked(f"no {key.partition('.')[0]} was given")
-        return Path(source)
 
     def _server_version(self) -> str | None:
         """Version of SGLang in the interpreter that will serve, or of the attached server."""
@@ -336,9 +313,17 @@ class Gate:
         except ContractError:
             return self.contract
 
-    def _require_alive(self) -> None:
-        if not self.running.alive():
-            raise ServerLostError("the server ended while it was measured")
+    def _require_alive(self, *, failed: int) -> None:
+        """Tell a server that is gone from one that refuses requests.
+
+        After a failed request the news of the server's end may still be on its way.
+        """
+        deadline = time.monotonic() + (END_NOTICE_SECONDS if failed else 0.0)
+        while self.running.alive():
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(END_NOTICE_SECONDS / 20)
+        raise ServerLostError("the server ended while it was measured")
 
     def _timed(self, stage: str) -> _Timer:
         return _Timer(self.stage_seconds, stage)

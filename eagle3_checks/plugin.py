@@ -77,21 +77,26 @@ def pytest_configure(config: pytest.Config) -> None:
     except ProfileError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[_SESSION] = GateSession(config, resolved)
-    if getattr(option, "dist", "no") not in ("no", "loadgroup"):
-        option.dist = "loadgroup"  # one server: the gate's tests stay on one worker
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the gate's tests out of sessions that do not ask for them."""
-    gate_items = [item for item in items if item.get_closest_marker("gpu")]
-    if config.stash[_SESSION] is None:
-        config.hook.pytest_deselected(items=gate_items)
-        items[:] = [item for item in items if item not in gate_items]
+    if config.stash[_SESSION] is not None:
         return
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in gate_items:
-            item.add_marker(pytest.mark.xdist_group("eagle3"))
+    gate_items = [item for item in items if item.get_closest_marker("gpu")]
+    config.hook.pytest_deselected(items=gate_items)
+    items[:] = [item for item in items if item not in gate_items]
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep a gate on one xdist worker: its tests share one server."""
+    if config.stash[_SESSION] is None:
+        return None
+    from eagle3_checks.session import one_worker_scheduling  # noqa: PLC0415
+
+    return one_worker_scheduling(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -148,7 +153,7 @@ def eagle3_server(gate: Gate) -> ServerSeen:
 @pytest.fixture(scope="session")
 def drafter(gate: Gate) -> DraftConfig:
     """The drafter's config, from its files."""
-    return gate.draft
+    return gate.files.draft
 
 
 def _asked(config: pytest.Config) -> bool:

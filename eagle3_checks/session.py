@@ -134,3 +134,17 @@ class GateSession:
         if option.eagle3_keep_going:
             words.append("--eagle3-keep-going")
         return shlex.join(words)
+
+
+def one_worker_scheduling(config: pytest.Config, log: Any) -> Any:
+    """Return an xdist scheduler that sends all tests to one worker."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - only with xdist
+
+    class OneWorkerScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist is untyped here
+        """One scope. Groups (`--dist loadgroup`) do not take with pytest 9.2 and xdist 3.8."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            del nodeid
+            return "eagle3"
+
+    return OneWorkerScheduling(config, log)

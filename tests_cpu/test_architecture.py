@@ -56,7 +56,7 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize(("room", "path"), rooms(), ids=lambda v: getattr(v, "stem", v))
+@pytest.mark.parametrize(("room", "path"), list(rooms()), ids=lambda v: getattr(v, "stem", v))
 def test_arrows_point_down(room: str, path: Path) -> None:
     used = {
         name.split(".")[1]
@@ -66,7 +66,7 @@ def test_arrows_point_down(room: str, path: Path) -> None:
     assert used <= BELOW[room], f"{path.name} may not import {sorted(used - BELOW[room])}"
 
 
-@pytest.mark.parametrize(("room", "path"), rooms(), ids=lambda v: getattr(v, "stem", v))
+@pytest.mark.parametrize(("room", "path"), list(rooms()), ids=lambda v: getattr(v, "stem", v))
 def test_only_the_reference_imports_torch(room: str, path: Path) -> None:
     heavy = {name.split(".")[0] for name in imports(path)} & HEAVY
     assert not heavy or room == "reference"

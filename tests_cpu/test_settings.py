@@ -64,9 +64,9 @@ def test_a_bad_profile_names_file_line_and_what_was_expected(
 
 
 def test_invalid_toml_and_absent_profile(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match="not valid TOML: .*line 1"):
+    with pytest.raises(ProfileError, match=r"not valid TOML: .*line 1"):
         resolve(profile(tmp_path, "a = =\n"), environ={})
-    with pytest.raises(ProfileError, match="no profile 'nope': .*built-in ones are .*tiny"):
+    with pytest.raises(ProfileError, match=r"no profile .nope.: .*built-in ones are .*tiny"):
         resolve("nope", environ={})
     (tmp_path / "p.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ProfileError, match="UTF-8"):

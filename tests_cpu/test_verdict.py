@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from eagle3_checks.verdict import Finding, Severity, Status, Verdict, exit_code, judge, rank_causes
 
 
-def finding(
-    status: Status, severity: Severity = Severity.ERROR, code: str = "KEY001"
-) -> Finding:
+def finding(status: Status, severity: Severity = Severity.ERROR, code: str = "KEY001") -> Finding:
     return Finding(
         code=code,
         family=code[:3],
@@ -25,7 +23,8 @@ FINDINGS = st.lists(st.builds(finding, st.sampled_from(Status), st.sampled_from(
 
 @given(FINDINGS, st.booleans())
 def test_only_a_measured_run_without_error_or_doubt_passes(
-    findings: list[Finding], measured: bool  # noqa: FBT001 - hypothesis draws it
+    findings: list[Finding],
+    measured: bool,  # noqa: FBT001 - hypothesis draws it
 ) -> None:
     verdict = judge(findings, measured=measured)
     doubt = any(f.status is Status.INCONCLUSIVE for f in findings)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from eagle3_checks.checkpoint.digest import digest
 from eagle3_checks.gate import Gate
 from eagle3_checks.report.result import Result, build_result, plain
 
@@ -21,6 +19,7 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
         "throughput": throughput,
         "stage_seconds": gate.stage_seconds,
         "prompts_sha256": gate.prompts.sha256 if gate.has("prompts") else None,
+        "blocked": gate.blocked_reason(),
         "failed_requests": list(gate.failures),
     }
     environment: dict[str, Any] = {
@@ -38,7 +37,7 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
             "target": profile.target.path,
             "drafter": profile.drafter.path,
             "sglang": sglang,
-            "hashes": {"drafter": digest(Path(profile.drafter.path))},
+            "hashes": {"drafter": gate.files.drafter_hash},
         },
         measurements={key: plain(value) for key, value in measurements.items() if value},
         environment=environment,

@@ -70,7 +70,12 @@ def plain(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if value is None or type(value) in (bool, int):
         return value
-    return str(value)
+    return harmless(str(value))
+
+
+def harmless(text: str) -> str:
+    """Escape control characters: names from a checkpoint or a log must not drive a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def write_json(result: Result, path: Path) -> None:

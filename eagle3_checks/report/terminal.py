@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -39,7 +39,7 @@ def lines(
     result: Mapping[str, Any], *, width: int = WIDTH, verbose: bool = False
 ) -> Iterator[Text]:
     """Yield the report line by line: subject, figures, findings, verdict."""
-    yield from _subject(result)
+    yield from _subject(result, width)
     figures = list(_figures(result["measurements"], width))
     if figures:
         yield Text("")
@@ -49,32 +49,23 @@ def lines(
     yield from _verdict(result, width)
 
 
-def _subject(result: Mapping[str, Any]) -> Iterator[Text]:
+def _subject(result: Mapping[str, Any], width: int) -> Iterator[Text]:
     for key in ("target", "drafter", "sglang"):
         value = result["subject"].get(key)
         if value:
-            yield _row(key, str(value))
+            yield _row(key, str(value), width)
 
 
 def _figures(measured: Mapping[str, Any], width: int) -> Iterator[Text]:
     wiring = measured.get("wiring")
-    if wiring:
-        for text in _wiring(wiring):
-            yield _row("wiring", text, width)
+    yield from _rows("wiring", _wiring(wiring) if wiring else (), width)
     acceptance = measured.get("acceptance")
-    if acceptance:
-        yield from _acceptance(acceptance)
+    yield from _rows("accept", _acceptance(acceptance) if acceptance else (), width)
     throughput = measured.get("throughput")
-    for stream in throughput["streams"] if throughput else ():
-        name = "1 stream" if stream["concurrency"] == 1 else f"{stream['concurrency']} streams"
-        yield _row(
-            "speed",
-            f"{stream['tokens_per_second']:.1f} tok/s   {name}, {stream['requests']} requests, "
-            f"{stream['output_tokens']} tokens",
-        )
-    memory = measured.get("stage_seconds") or {}
-    if memory:
-        yield _row("took", ", ".join(f"{k} {v:.0f} s" for k, v in memory.items()))
+    yield from _rows("speed", map(_speed, throughput["streams"]) if throughput else (), width)
+    took = measured.get("stage_seconds")
+    if took:
+        yield _row("took", ", ".join(f"{k} {v:.0f} s" for k, v in took.items()), width)
 
 
 def _wiring(wiring: Mapping[str, Any]) -> Iterator[str]:
@@ -82,29 +73,36 @@ def _wiring(wiring: Mapping[str, Any]) -> Iterator[str]:
         dropped = sum(not t["into"] and t["name"] != "t2d" for t in load["tensors"])
         random = set(load["unwritten"]) - set(load["shared"])
         yield (
-            f"{load['model_class']}: {len(load['tensors'])} tensors offered, {dropped} dropped, "
-            f"{len(random)} parameters left unset"
+            f"{load['model_class']}: {len(load['tensors'])} tensors offered, {dropped} dropped; "
+            f"parameters left unset: {len(random)}"
         )
     for seen in wiring["forwards"]:
         fused = f"fc {seen['fc_in']} -> {seen['fc_out']}" if seen["fc_ran"] else "fc did not run"
+        if seen["mode"] == "DECODE" and not seen["fc_ran"]:
+            fused = "fc rests while drafting, by design"
         yield f"{seen['mode'].lower()}: received {seen['width']}, {fused}"
 
 
-def _acceptance(acceptance: Mapping[str, Any]) -> Iterator[Text]:
-    counts = (
-        f"{acceptance['prompts']} prompts, {acceptance['verify_steps']:,} verify steps".replace(
-            ",", " "
-        )
-    )
+def _acceptance(acceptance: Mapping[str, Any]) -> Iterator[str]:
+    steps = f"{acceptance['verify_steps']:,}".replace(",", " ")
     length, rate = acceptance["accept_length"], acceptance["accept_rate"]
     if length:
-        yield _row("accept", f"length {interval(length)}   {counts}")
+        counts = f"{acceptance['prompts']} prompts, {steps} verify steps"
+        yield f"length {interval(length)}   {counts}"
     if rate:
-        yield _row("", f"rate   {interval(rate)}   correct / proposed drafts")
+        yield f"rate   {interval(rate)}   correct / proposed drafts"
     if acceptance["per_position"]:
-        yield _row("", "position   " + positions(acceptance["per_position"]))
+        yield "position   " + positions(acceptance["per_position"])
     if acceptance["missing"]:
-        yield _row("accept", acceptance["missing"])
+        yield acceptance["missing"]
+
+
+def _speed(stream: Mapping[str, Any]) -> str:
+    name = "1 stream" if stream["concurrency"] == 1 else f"{stream['concurrency']} streams"
+    return (
+        f"{stream['tokens_per_second']:.1f} tok/s   {name}, {stream['requests']} requests, "
+        f"{stream['output_tokens']} tokens"
+    )
 
 
 def interval(value: Mapping[str, Any]) -> str:
@@ -160,16 +158,17 @@ def _wrapped(text: str, width: int) -> Iterator[Text]:
 
 def _verdict(result: Mapping[str, Any], width: int) -> Iterator[Text]:
     verdict = result["verdict"]
-    counts = _counts(result["findings"])
-    line = Text("verdict    ")
-    line.append(verdict.upper(), style=_STYLES[verdict])
-    line.append(f"   {counts}")
+    line = _row("verdict", f"{verdict.upper()}   {_counts(result['findings'])}", width)
+    line.stylize(_STYLES[verdict], LABEL, LABEL + len(verdict))
     yield line
+    blocked = result["measurements"].get("blocked")
+    if blocked:
+        yield _row("unmeasured", blocked, width)
     causes = result["causes"]
     if verdict == "fail" and causes:
         yield _row("cause", f"{causes[0]['code']} {causes[0]['message']}", width)
     if result.get("reproduce") and verdict != "pass":
-        yield _row("reproduce", result["reproduce"], width)
+        yield Text("reproduce".ljust(LABEL) + result["reproduce"])  # whole, to be copied
 
 
 def _counts(findings: Sequence[Mapping[str, Any]]) -> str:
@@ -185,7 +184,13 @@ def _counts(findings: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(parts)
 
 
-def _row(label: str, text: str, width: int = 10_000) -> Text:
+def _rows(label: str, texts: Iterable[str], width: int) -> Iterator[Text]:
+    """Yield a row a text, the label on the first alone."""
+    for number, text in enumerate(texts):
+        yield _row("" if number else label, text, width)
+
+
+def _row(label: str, text: str, width: int) -> Text:
     wrapped = textwrap.wrap(
         text,
         max(width - LABEL, 20),

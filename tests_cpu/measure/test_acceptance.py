@@ -34,7 +34,12 @@ def answer(histogram: list[int], **changes: Any) -> Answer:
 def test_figures_of_a_chain() -> None:
     samples = [sample(answer(h), NAMES, CHAIN) for h in ([5, 3, 1, 1], [4, 2, 2, 2])]
     got = summarise(samples, CHAIN, failed=2)
-    assert (got.prompts, got.verify_steps, got.correct_drafts, got.failed_requests) == (2, 20, 20, 2)
+    assert (got.prompts, got.verify_steps, got.correct_drafts, got.failed_requests) == (
+        2,
+        20,
+        20,
+        2,
+    )
     assert got.accept_length is not None
     assert got.accept_length.value == pytest.approx(2.0)
     assert got.accept_rate is not None

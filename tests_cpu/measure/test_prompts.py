@@ -18,7 +18,9 @@ def test_shipped_sets(name: str) -> None:
 
 def test_own_sets_limits_and_hash(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
-    path.write_text('{"text": "a"}\n\n{"messages": [{"role": "user", "content": "b"}], "id": "x"}\n')
+    path.write_text(
+        '{"text": "a"}\n\n{"messages": [{"role": "user", "content": "b"}], "id": "x"}\n'
+    )
     both = load_prompts(Prompts(sets=(str(path),), limit=0))
     assert [(p.id, p.set) for p in both.prompts] == [("mine-1", "mine"), ("x", "mine")]
     one = load_prompts(Prompts(sets=(str(path),), limit=1))
@@ -41,13 +43,13 @@ def test_own_sets_limits_and_hash(tmp_path: Path) -> None:
 def test_a_bad_line_is_named(tmp_path: Path, line: str, expected: str) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text(f'{{"text": "a"}}\n{line}\n')
-    with pytest.raises(PromptError, match="bad.jsonl:2: ") as caught:
+    with pytest.raises(PromptError, match=r"bad\.jsonl:2: ") as caught:
         load_prompts(Prompts(sets=(str(path),), limit=0))
     assert expected in str(caught.value)
 
 
 def test_absent_and_empty_sets(tmp_path: Path) -> None:
-    with pytest.raises(PromptError, match="shipped ones are .*heldout-code"):
+    with pytest.raises(PromptError, match=r"shipped ones are .*heldout-code"):
         load_prompts(Prompts(sets=("nope",)))
     (tmp_path / "e.jsonl").write_text("")
     with pytest.raises(PromptError, match="no prompts in"):

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from eagle3_checks.shipped import shipped
+
+FAKE = Path(__file__).with_name("fake_sglang.py")
+TINY = shipped("fixtures", "tiny")
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write_profile(pytester: pytest.Pytester) -> Write:
+    """Write a profile of the tiny pair served by the stand-in, with flags of its own."""
+
+    def write(*flags: str, floors: str = "accept_length = 1.5", more: str = "") -> Path:
+        prompts = pytester.path / "prompts.jsonl"
+        lines = [json.dumps({"text": f"prompt {i}", "id": f"p{i}"}) for i in range(8)]
+        prompts.write_text("\n".join(lines))
+        command = json.dumps([sys.executable, str(FAKE), *flags])
+        path = pytester.path / "profile.toml"
+        path.write_text(
+            f'[target]\npath = "{TINY / "target"}"\n[drafter]\npath = "{TINY / "drafter"}"\n'
+            f'[server]\ndevice = "cpu"\ncommand = {command}\nstart_timeout = 20\n'
+            f'sglang = "0.5.23"\n'
+            f'[prompts]\nsets = ["{prompts}"]\nmax_new_tokens = 8\n'
+            f"[speed]\nconcurrencies = [1, 2]\nrequests = 4\n[floors]\n{floors}\n{more}"
+        )
+        return path
+
+    return write
+
+
+@pytest.fixture
+def run_gate(pytester: pytest.Pytester) -> Callable[..., pytest.RunResult]:
+    """Run the gate's tests in a pytest of their own; in this process where workers allow it."""
+
+    def run(*words: str) -> pytest.RunResult:
+        own = pytester.runpytest_subprocess if "-n" in words else pytester.runpytest_inprocess
+        return own(str(shipped("tests_gpu")), "-m", "gpu", "-p", "no:cacheprovider", *words)
+
+    return run

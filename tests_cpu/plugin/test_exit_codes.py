@@ -1,0 +1,169 @@
+"""Exit code and report of the gate, by running pytest in pytest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., pytest.RunResult]
+Write = Callable[..., Path]
+
+
+def result(pytester: pytest.Pytester) -> dict[str, object]:
+    data = json.loads((pytester.path / "out.json").read_text())
+    assert isinstance(data, dict)
+    return data
+
+
+def codes(data: dict[str, object], key: str) -> list[str]:
+    entries = data[key]
+    assert isinstance(entries, list)
+    return [entry["code"] for entry in entries]
+
+
+def test_pass_is_0_with_figures(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    run = run_gate("--eagle3-profile", str(write_profile()), "--eagle3-json", "out.json")
+    assert run.ret == 0
+    run.stdout.fnmatch_lines(
+        [
+            "*accept     length 2.00 *8 prompts, 80 verify steps",
+            "*position   1: 0.60   2: 0.30   3: 0.10",
+            "*speed *tok/s *1 stream*",
+            "* tok/s *2 streams*",
+            "*verdict    PASS*",
+        ]
+    )
+    data = result(pytester)
+    assert data["verdict"] == "pass"
+    assert data["causes"] == []
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_low_acceptance_is_1(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run, words: tuple[str, ...]
+) -> None:
+    profile = write_profile(floors="accept_length = 2.5")
+    run = run_gate("--eagle3-profile", str(profile), "--eagle3-json", "out.json", *words)
+    assert run.ret == 1
+    assert codes(result(pytester), "causes") == ["ACC001"]
+    run.stdout.fnmatch_lines(["*ACC001*FAIL*", "*verdict    FAIL*", "*cause *ACC001*"])
+    run.stdout.fnmatch_lines([f"reproduce  pytest -m gpu --eagle3-profile {profile}"])
+
+
+def test_the_silent_fault_is_named_before_its_symptom(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    profile = write_profile("--histogram", "40,0,0,0", more='[speculation]\nalgorithm = "EAGLE"')
+    words = ("--eagle3-profile", str(profile), "--eagle3-json", "out.json")
+    assert run_gate(*words).ret == 1
+    assert codes(result(pytester), "causes") == ["CFG004"]
+    assert run_gate(*words, "--eagle3-keep-going").ret == 1
+    assert codes(result(pytester), "causes") == ["CFG004", "WIR003", "ACC001"]
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("--silent-after", "1"), "*without a single verify step*"),
+        (("--dies-after", "4"), "*the server ended while it was measured*"),
+        (("--exits", "3"), "*exit code 3*"),
+        (("--fails-every", "3"), "*requests failed while acceptance was measured*"),
+    ],
+    ids=["no-counts", "dies", "does-not-start", "requests-fail"],
+)
+def test_what_cannot_be_judged_is_7(
+    write_profile: Write,
+    run_gate: Run,
+    flags: tuple[str, ...],
+    expected: str,
+    words: tuple[str, ...],
+) -> None:
+    run = run_gate("--eagle3-profile", str(write_profile(*flags)), *words)
+    assert run.ret == 7
+    run.stdout.fnmatch_lines([expected, "*verdict    INCONCLUSIVE*"])
+
+
+def test_without_a_profile_nothing_was_measured_8(run_gate: Run) -> None:
+    run = run_gate()
+    assert run.ret == 8
+    run.stdout.fnmatch_lines(["*verdict    NOT-RUN*", "*pytest -m gpu --eagle3-profile tiny*"])
+
+
+def test_without_a_gpu_nothing_was_measured_8(write_profile: Write, run_gate: Run) -> None:
+    profile = write_profile()
+    profile.write_text(profile.read_text().replace('device = "cpu"', 'device = "auto"'))
+    run = run_gate("--eagle3-profile", str(profile), "--eagle3-device", "cuda")
+    assert run.ret == 8
+    run.stdout.fnmatch_lines(["*verdict    NOT-RUN*", "unmeasured the profile asks for a GPU*"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "floors", "expected"),
+    [
+        ((), "accept_length = 1.5", 0),
+        ((), "accept_length = 2.5", 1),
+        (("--silent-after", "1"), "accept_length = 1.5", 125),
+        (("--dies-after", "4"), "accept_length = 1.5", 125),
+        (("--exits", "1"), "accept_length = 1.5", 125),
+    ],
+    ids=["good", "bad", "no-counts", "dies", "does-not-start"],
+)
+def test_bisect_mode_knows_0_1_and_125(
+    write_profile: Write, run_gate: Run, flags: tuple[str, ...], floors: str, expected: int
+) -> None:
+    profile = write_profile(*flags, floors=floors)
+    assert run_gate("--eagle3-profile", str(profile), "--eagle3-bisect").ret == expected
+
+
+def test_a_bad_profile_is_usage_4(pytester: pytest.Pytester, run_gate: Run) -> None:
+    path = pytester.path / "bad.toml"
+    path.write_text("[speculation]\nstep = 3\n")
+    run = run_gate("--eagle3-profile", str(path))
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stderr.fnmatch_lines(["*bad.toml:2: unknown key*nearest valid one is 'speculation.steps'*"])
+
+
+def test_a_static_error_stops_before_the_server(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    profile = write_profile()
+    text = profile.read_text().replace('sglang = "0.5.23"', 'sglang = "0.5.9"')
+    profile.write_text(text)
+    drafter = pytester.path / "drafter"
+    drafter.mkdir()
+    run = run_gate("--eagle3-profile", str(profile), "--eagle3-draft", str(drafter))
+    assert run.ret == 1
+    run.stdout.fnmatch_lines(["*SRC001*FAIL*"])
+    assert not (pytester.path / "eagle3-artefacts").exists()
+
+
+def test_one_rule_by_its_code(write_profile: Write, run_gate: Run) -> None:
+    run = run_gate("--eagle3-profile", str(write_profile()), "-k", "ACC001", "-v")
+    run.assert_outcomes(passed=1, deselected=run.parseoutcomes()["deselected"])
+    assert run.ret == 0
+
+
+def test_a_session_that_does_not_ask_is_left_alone(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+        import pytest
+
+        @pytest.mark.gpu
+        def test_gate(gate):
+            raise AssertionError("never runs")
+
+        def test_other():
+            heavy = {"torch", "sglang", "transformers", "eagle3_checks.gate", "rich", "requests"}
+            assert not heavy & set(sys.modules)
+        """
+    )
+    run = pytester.runpytest_subprocess("-p", "no:syrupy", "-p", "no:hypothesispytest")
+    assert run.ret == 0
+    run.assert_outcomes(passed=1, deselected=1)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from eagle3_checks.inspection import inspect
+from eagle3_checks.report import result as module
+from eagle3_checks.report.result import build_result, plain, redact_variable, write_json
+from eagle3_checks.settings import resolve
+from eagle3_checks.shipped import shipped
+from eagle3_checks.verdict import Verdict
+
+SCHEMA = json.loads(Path(module.__file__).with_name("result.schema.json").read_text())
+TINY = shipped("fixtures", "tiny")
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("folder", [str(TINY / "drafter"), "/nowhere"])
+def test_inspect_fits_the_schema(folder: str) -> None:
+    jsonschema.validate(inspect(folder, str(TINY / "target")), SCHEMA)
+
+
+def test_a_profile_keeps_origins_and_hides_secrets() -> None:
+    overrides = {"server.env": {"HF_TOKEN": "hf_secret", "NCCL_DEBUG": "WARN"}}
+    result = build_result(
+        verdict=Verdict.NOT_RUN,
+        findings=(),
+        subject={"target": "t", "drafter": "d"},
+        resolved=resolve("tiny", overrides, {}),
+    )
+    jsonschema.validate(result, SCHEMA)
+    assert result["profile"]["server.env"]["origin"] == "command line"
+    assert result["profile"]["server.env"]["value"]["NCCL_DEBUG"] == "WARN"
+    assert "hf_secret" not in json.dumps(result)
+
+
+@pytest.mark.parametrize("name", ["API_KEY", "hf_token", "AWS_SECRET", "DB_PASSWORD"])
+def test_redaction(name: str) -> None:
+    assert redact_variable(name, "x") == "(redacted)"
+    assert redact_variable("SGLANG_USE_CPU_ENGINE", "1") == "1"
+
+
+def test_no_value_that_json_does_not_know() -> None:
+    assert plain({"a": (1, 2.5, math.inf, math.nan), "b": Verdict.PASS, "c": Path("x")}) == {
+        "a": [1, 2.5, None, None],
+        "b": "pass",
+        "c": "x",
+    }
+
+
+def test_writing_leaves_no_part_behind(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "out.json"
+    write_json({"a": 1}, target)
+    assert json.loads(target.read_text()) == {"a": 1}
+    target.unlink()
+    target.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        write_json({"a": 1}, target)
+    assert [p.name for p in target.parent.iterdir()] == ["out.json"]
