@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,3 +48,17 @@ def run_gate(pytester: pytest.Pytester) -> Callable[..., pytest.RunResult]:
         return own(str(shipped("tests_gpu")), "-m", "gpu", "-p", "no:cacheprovider", *words)
 
     return run
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[str, Callable[[], bool]]]:
+    """Yield the address of a stand-in that someone else started, and whether it lives."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = [sys.executable, str(FAKE), "--no-probe", "--port", str(port)]
+    process = subprocess.Popen([*words, "--speculative-algorithm", "EAGLE3"])
+    try:
+        yield f"http://127.0.0.1:{port}", lambda: process.poll() is None
+    finally:
+        process.kill()
+        process.wait()

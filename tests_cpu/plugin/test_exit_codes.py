@@ -10,6 +10,7 @@ import pytest
 
 Run = Callable[..., pytest.RunResult]
 Write = Callable[..., Path]
+Alive = Callable[[], bool]
 
 
 def result(pytester: pytest.Pytester) -> dict[str, object]:
@@ -66,27 +67,38 @@ def test_the_silent_fault_is_named_before_its_symptom(
     assert codes(result(pytester), "causes") == ["CFG004", "WIR003", "ACC001"]
 
 
-@pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["alone", "xdist"])
+UNJUDGED = {
+    "no-counts": (("--silent-after", "1"), "*without a single verify step*"),
+    "dies": (("--dies-after", "4"), "*the server ended while it was measured*"),
+    "does-not-start": (("--exits", "3"), "*exit code 3*"),
+    "requests-fail": (("--fails-every", "3"), "*requests failed while acceptance was measured*"),
+    "no-probe": (("--no-probe",), "*the probe saw no load and no forward*"),
+}
+
+
 @pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        (("--silent-after", "1"), "*without a single verify step*"),
-        (("--dies-after", "4"), "*the server ended while it was measured*"),
-        (("--exits", "3"), "*exit code 3*"),
-        (("--fails-every", "3"), "*requests failed while acceptance was measured*"),
-    ],
-    ids=["no-counts", "dies", "does-not-start", "requests-fail"],
+    ("name", "words"),
+    [*((name, ()) for name in UNJUDGED), ("no-counts", ("-n", "2")), ("dies", ("-n", "2"))],
 )
 def test_what_cannot_be_judged_is_7(
-    write_profile: Write,
-    run_gate: Run,
-    flags: tuple[str, ...],
-    expected: str,
-    words: tuple[str, ...],
+    write_profile: Write, run_gate: Run, name: str, words: tuple[str, ...]
 ) -> None:
+    flags, expected = UNJUDGED[name]
     run = run_gate("--eagle3-profile", str(write_profile(*flags)), *words)
     assert run.ret == 7
     run.stdout.fnmatch_lines([expected, "*verdict    INCONCLUSIVE*"])
+
+
+def test_an_attached_server_is_measured_and_left_alone(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run, served: tuple[str, Alive]
+) -> None:
+    url, alive = served
+    words = ("--eagle3-profile", str(write_profile()), "--eagle3-url", url, "-v")
+    run = run_gate(*words, "--eagle3-json", "out.json")
+    assert run.ret == 0
+    assert alive()
+    run.stdout.fnmatch_lines(["*WIR003*SKIP*", "*this one was attached to*", "*verdict    PASS*"])
+    assert not (pytester.path / "eagle3-artefacts" / "server.log").exists()
 
 
 def test_without_a_profile_nothing_was_measured_8(run_gate: Run) -> None:
