@@ -1,0 +1,85 @@
+"""Speaks to a server that already runs, and never stops it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+import requests
+
+from eagle3_checks.facts import ServerSeen
+from eagle3_checks.server.describe import describe, server_info
+from eagle3_checks.server.http import Endpoint
+from eagle3_checks.server.readiness import ServerStartError, wait_ready
+from eagle3_checks.server.redact import Redactor
+
+ATTACH_SECONDS = 60.0
+"""How long an attached server may take to answer its first request."""
+_ALIVE_SECONDS = 30.0
+
+
+class AttachedServer:
+    """A server that someone else started."""
+
+    launched = False
+
+    def __init__(self, endpoint: Endpoint, api_key: str = "") -> None:
+        self.endpoint = endpoint
+        self.api_key = api_key
+        self.redactor = Redactor.of((), {"api_key": api_key})
+
+    @property
+    def url(self) -> str:
+        """Base address, without a trailing slash."""
+        return self.endpoint.url
+
+    def info(self) -> dict[str, Any]:
+        """Return ``/server_info`` as it is now, with secrets masked."""
+        return server_info(self.endpoint, self.redactor)
+
+    def seen(self) -> ServerSeen:
+        """Return what the server says of itself, with secrets masked."""
+        return describe(self.endpoint, self.redactor, launched=False, environment={})
+
+    def wiring(self) -> None:
+        """Return None: nothing can look inside a server that was started without the probe."""
+        return
+
+    def alive(self) -> bool:
+        """Whether the server answers ``/health`` at all."""
+        try:
+            return self.endpoint.health(_ALIVE_SECONDS) == HTTPStatus.OK
+        except requests.RequestException:
+            return False
+
+    def stop(self) -> None:
+        """Leave the server as it is."""
+
+
+@contextlib.contextmanager
+def attach(
+    url: str,
+    api_key: str | None = None,
+    *,
+    timeout: float = ATTACH_SECONDS,
+    request_timeout: float = ATTACH_SECONDS,
+) -> Iterator[AttachedServer]:
+    """Attach to a server that speculates.
+
+    `api_key` is ``EAGLE3_CHECKS_API_KEY`` where it is None; both limits are in seconds. Raises
+    ValueError for anything but http(s), ServerStartError where the server does not answer within
+    `timeout` seconds, SpeculationOffError where it answers without a verify step.
+    """
+    key = os.environ.get("EAGLE3_CHECKS_API_KEY", "") if api_key is None else api_key
+    with Endpoint(url, key) as endpoint:
+        server = AttachedServer(endpoint, key)
+        try:
+            wait_ready(endpoint, timeout=timeout, request_timeout=request_timeout)
+        except ServerStartError as error:
+            error.problem = server.redactor.text(error.problem)
+            error.waited_for = server.redactor.text(error.waited_for)
+            raise
+        yield server

@@ -1,0 +1,90 @@
+"""Starts a server under its watchdog and ends it with a context."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import re
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from eagle3_checks.profile import Profile
+from eagle3_checks.server.device import Served
+from eagle3_checks.server.flags import RUN_ID, api_key, build_command, build_environment
+from eagle3_checks.server.leftovers import temporary_prefix
+from eagle3_checks.server.ports import ReservedPort
+from eagle3_checks.server.running import GRACE_SECONDS, RunningServer
+
+# Room for the names of sockets that SGLang puts there: unix(7) allows 107 bytes in all.
+_LONGEST_TEMPORARY = 80
+
+
+def _temporary(profile: Profile, environment: dict[str, str], run_id: str) -> str:
+    """Give the server a folder for its temporary files; '' where the profile or its length forbid.
+
+    SGLang leaves a socket per process in it when killed. Compiled kernels, which torch keeps in
+    the temporary folder too, stay where they are.
+    """
+    usual = tempfile.gettempdir()
+    if "TMPDIR" in profile.server.env or len(usual) > _LONGEST_TEMPORARY:
+        return ""
+    user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
+    environment.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{usual}/torchinductor_{user}")
+    environment["TMPDIR"] = tempfile.mkdtemp(prefix=temporary_prefix(run_id))
+    return environment["TMPDIR"]
+
+
+def launch(
+    profile: Profile, artefacts: Path, *, device: Served, grace: float = GRACE_SECONDS
+) -> contextlib.AbstractContextManager[RunningServer]:
+    """Start a server and end it with the context; the server is ready inside.
+
+    Writes ``server.log`` and ``probe.PID.jsonl`` into `artefacts`. Raises ServerStartError where
+    the server does not become ready, PortTakenError, FlagError.
+    """
+    return _launch(profile, artefacts, device, grace)
+
+
+@contextlib.contextmanager
+def _launch(
+    profile: Profile, artefacts: Path, device: Served, grace: float
+) -> Iterator[RunningServer]:
+    artefacts = artefacts.resolve()
+    artefacts.mkdir(parents=True, exist_ok=True)
+    log, prefix, run_id = artefacts / "server.log", artefacts / "probe", str(uuid.uuid4())
+    for old in (log, *artefacts.glob("probe.*.jsonl")):
+        old.unlink(missing_ok=True)
+    log.touch(mode=0o600)  # SGLang logs its API key with its other arguments
+    environment = build_environment(profile, device=device, probe_prefix=prefix, base=os.environ)
+    environment[RUN_ID] = run_id
+    host = profile.server.host
+    with ReservedPort(host, profile.server.port) as port:
+        temporary = _temporary(profile, environment, run_id)
+        running = RunningServer(
+            command=build_command(profile, port=port.port, device=device),
+            environment=environment,
+            url=_url(host, port.port),
+            api_key=api_key(profile, os.environ),
+            log=log,
+            probe_prefix=prefix,
+            run_id=run_id,
+            indirect=bool(profile.server.command),
+            temporary=temporary,
+            grace=grace,
+        )
+        try:
+            running.wait_started()
+            running.wait_ready(profile)
+            port.close()
+            yield running
+        finally:
+            running.stop()
+
+
+def _url(host: str, port: int) -> str:
+    """Address a client reaches the server at: a wildcard host listens on loopback too."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"

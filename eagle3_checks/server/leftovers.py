@@ -1,0 +1,68 @@
+"""Server processes that outlived their owner, found by the id in their environment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from eagle3_checks.server.flags import RUN_ID
+from eagle3_checks.server.redact import Redactor
+
+_SWEEP_SECONDS = 10.0
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leftover:
+    """A process of a launched server."""
+
+    pid: int
+    cmdline: str
+    run_id: str
+
+
+def leftovers(run_id: str | None = None) -> tuple[Leftover, ...]:
+    """Return the living processes of the launch `run_id`, or of any launch; own user's only."""
+    mark = f"{RUN_ID}=".encode()
+    found: list[Leftover] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        # A process may end between any two of these reads; a zombie's environment is empty.
+        with contextlib.suppress(OSError):
+            values = (entry / "environ").read_bytes().split(b"\0")
+            seen = [v[len(mark) :].decode(errors="replace") for v in values if v.startswith(mark)]
+            if seen and run_id in (None, seen[0]):
+                words = (entry / "cmdline").read_bytes().decode(errors="replace")
+                command = Redactor().command(words.rstrip("\0").split("\0"))
+                found.append(
+                    Leftover(pid=int(entry.name), cmdline=" ".join(command), run_id=seen[0])
+                )
+    return tuple(sorted(found, key=lambda left: left.pid))
+
+
+def sweep(run_id: str) -> tuple[Leftover, ...]:
+    """End the processes of one launch with SIGKILL and return those that would not go.
+
+    Removes the launch's temporary folder. For the case that the watchdog itself was killed.
+    """
+    deadline = time.monotonic() + _SWEEP_SECONDS
+    while (left := leftovers(run_id)) and time.monotonic() < deadline:
+        for process in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+    for folder in Path(tempfile.gettempdir()).glob(f"{temporary_prefix(run_id)}*"):
+        shutil.rmtree(folder, ignore_errors=True)
+    return left
+
+
+def temporary_prefix(run_id: str) -> str:
+    """Return how the name of a launch's temporary folder begins."""
+    return f"e3-{run_id[:8]}-"
