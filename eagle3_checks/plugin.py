@@ -6,6 +6,7 @@ imported where it is used.
 
 from __future__ import annotations
 
+import argparse
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="start the server although the files have errors",
     )
+    add("--eagle3-front", default="pytest -m gpu", help=argparse.SUPPRESS)
     add(
         "--eagle3-bisect",
         action="store_true",

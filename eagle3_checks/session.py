@@ -24,12 +24,11 @@ from eagle3_checks.report.terminal import render, terminal_width
 from eagle3_checks.verdict import ExitCode, Verdict, exit_code
 
 WORKER_KEY = "eagle3_result"
-HOW_TO_RUN = (
-    "nothing was measured: no profile was given. On any Linux machine, without a GPU, the tiny "
-    "pair runs with\n    pytest -m gpu --eagle3-profile tiny\nand your own drafter with a profile "
-    "of yours (fixtures/profiles/template.toml has every key):\n    pytest -m gpu "
-    "--eagle3-profile FILE"
-)
+HOW_TO_RUN = """\
+nothing was measured: no drafter was given. The tiny pair runs on any Linux machine without a GPU:
+    {command} tiny
+and your own drafter with a profile of yours (docs/profiles.md has every key):
+    {command} FILE"""
 
 
 class GateSession:
@@ -47,8 +46,19 @@ class GateSession:
         """Why this session can measure nothing, or nothing."""
         profile = self.resolved.profile
         if not (profile.drafter.path or profile.server.url):
-            return HOW_TO_RUN
+            flag = f"{self._front} {self._prefix}profile"
+            return HOW_TO_RUN.format(command=flag)
         return ""
+
+    @property
+    def _front(self) -> str:
+        """The command the session was started by."""
+        return str(self.config.option.eagle3_front)
+
+    @property
+    def _prefix(self) -> str:
+        """What that command's options begin with."""
+        return "--eagle3-" if self._front.startswith("pytest") else "--"
 
     def open_gate(self) -> Gate:
         """Make the gate of this session."""
@@ -126,14 +136,14 @@ class GateSession:
     def _command(self) -> str:
         """Return the one command that repeats this gate."""
         option = self.config.option
-        words = ["pytest", "-m", "gpu"]
+        words = []
         for name in ("profile", "target", "draft", "url", "device"):
             value = getattr(option, f"eagle3_{name}")
             if value:
-                words += [f"--eagle3-{name}", str(value)]
+                words += [f"{self._prefix}{name}", str(value)]
         if option.eagle3_keep_going:
-            words.append("--eagle3-keep-going")
-        return shlex.join(words)
+            words.append(f"{self._prefix}keep-going")
+        return f"{self._front} {shlex.join(words)}".rstrip()
 
 
 def one_worker_scheduling(config: pytest.Config, log: Any) -> Any:
