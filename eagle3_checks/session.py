@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +25,8 @@ from eagle3_checks.report.terminal import render, terminal_width
 from eagle3_checks.verdict import ExitCode, Verdict, exit_code
 
 WORKER_KEY = "eagle3_result"
+RULE_FAILURE = re.compile(r"[A-Z]{3}\d{3} ")
+"""How a test that `check` failed begins."""
 HOW_TO_RUN = """\
 nothing was measured: no drafter was given. The tiny pair runs on any Linux machine without a GPU:
     {command} tiny
@@ -39,6 +42,7 @@ class GateSession:
         self.resolved = resolved
         self.config = config
         self.result: Result | None = None
+        self.unwritten = ""
         self._gate: Gate | None = None
 
     @property
@@ -96,14 +100,31 @@ class GateSession:
             return
         if self.result is None:
             self.result = self._nothing_measured()
-        path = self.config.option.eagle3_json
-        if path:
-            write_json(self.result, path)
-        code = exit_code(Verdict(self.result["verdict"]), bisect=bisect)
-        others_failed = status == pytest.ExitCode.TESTS_FAILED and code is ExitCode.PASS
+        code = int(exit_code(Verdict(self.result["verdict"]), bisect=bisect))
+        others_failed = status == pytest.ExitCode.TESTS_FAILED and code == ExitCode.PASS
         if others_failed:
             code = ExitCode.BISECT_SKIP if bisect else ExitCode.FAIL
+        self._write()
+        if self.unwritten and code == ExitCode.PASS:
+            code = ExitCode.BISECT_SKIP if bisect else pytest.ExitCode.USAGE_ERROR
         session.exitstatus = code
+        self._tell_once()
+
+    def _write(self) -> None:
+        """Write the result where asked for; a place that cannot be written is told, not raised."""
+        path = self.config.option.eagle3_json
+        try:
+            if path and self.result is not None:
+                write_json(self.result, path)
+        except OSError as error:
+            self.unwritten = f"{path} cannot be written: {error.strerror}"
+
+    def _tell_once(self) -> None:
+        """Leave out pytest's own section of failures where the report holds all of them."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        failed = reporter.stats.get("failed", []) if reporter else []
+        if self.result and all(RULE_FAILURE.match(report.longreprtext) for report in failed):
+            self.config.option.tbstyle = "no"
 
     def print_report(self, reporter: Any) -> None:
         """Print the report at the end of the controller's output."""
@@ -120,7 +141,9 @@ class GateSession:
         if self.not_run_reason:
             reporter.write_line("\n" + self.not_run_reason)
         json_path = self.config.option.eagle3_json
-        if json_path:
+        if self.unwritten:
+            reporter.write_line(f"result     {self.unwritten}", red=True)
+        elif json_path:
             reporter.write_line(f"result     {json_path}")
 
     def _nothing_measured(self) -> Result:

@@ -179,3 +179,19 @@ def test_a_session_that_does_not_ask_is_left_alone(pytester: pytest.Pytester) ->
     run = pytester.runpytest_subprocess("-p", "no:syrupy", "-p", "no:hypothesispytest")
     assert run.ret == 0
     run.assert_outcomes(passed=1, deselected=1)
+
+
+def test_a_failure_is_told_once(write_profile: Write, run_gate: Run) -> None:
+    run = run_gate("--eagle3-profile", str(write_profile(floors="accept_length = 2.5")))
+    run.stdout.no_fnmatch_line("*= FAILURES =*")
+    assert run.stdout.str().count("ACC001 The accept length reaches its floor") == 1
+
+
+def test_a_result_that_cannot_be_written_is_no_pass(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    (pytester.path / "taken").write_text("a file, not a folder")
+    words = ("--eagle3-profile", str(write_profile()), "--eagle3-json", "taken/out.json")
+    run = run_gate(*words)
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stdout.fnmatch_lines(["*verdict    PASS*", "*out.json cannot be written: *"])
