@@ -74,8 +74,9 @@ def unroll_loss(
 ) -> tuple[Tensor, list[float]]:
     """Soft cross-entropy against the target's distribution over the kept tokens, by draft step.
 
-    aux [B, T, K*Ht] and logits [B, T, V] are the target's over tokens [B, T]. Returns the loss, step
-    k weighted DECAY^k, and per step how often drafter and target have the same likeliest token.
+    aux [B, T, K*Ht] and logits [B, T, V] are the target's over tokens [B, T]. Returns the loss,
+    step k weighted DECAY^k, and per step how often drafter and target have the same likeliest
+    token.
     """
     wanted = logits[..., drafter.kept].softmax(-1)
     best = logits.argmax(-1)
