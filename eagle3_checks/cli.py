@@ -1,16 +1,34 @@
-"""The command line: inspect, gate, explain, doctor."""
+"""The command line: inspect, gate, repackage, explain, doctor."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from eagle3_checks.verdict import ExitCode
+from eagle3_checks.verdict import ExitCode, Verdict, exit_code
 
+SOURCE = "a folder, or a hub id org/name[@revision]"
+INSPECT_TEXT = f"""\
+Judge a drafter from its files alone: {SOURCE}.
+Of a hub id, config, safetensors headers, d2t and t2d are read by range requests,
+never the weights.
+"""
+INSPECT_EPILOG = """\
+exit codes: 0 no errors, 1 errors, 2 usage, 8 nothing could be judged.
+"""
+REPACKAGE_TEXT = """\
+Write a drafter anew as a SGLang version reads it: tensor names, architectures,
+nested sizes, aux layer ids, a tie that cannot be, d2t as int64. Weights stay the
+same to the bit. Nothing is written where a fix would be a guess.
+"""
+REPACKAGE_EPILOG = """\
+exit codes: 0 OUT is written and has no errors, 1 refused or errors left, 2 usage.
+"""
 GATE_EPILOG = """\
 exit codes: 0 pass, 1 fail, 2 usage or interrupted, 7 inconclusive (too noisy, no
 server, a figure missing), 8 not run (nothing was measured); with --bisect: 0 good,
@@ -46,14 +64,35 @@ def _parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser(
         "inspect",
         help="judge a drafter's files (seconds; needs neither torch nor sglang)",
-        description="Judge a drafter from its files alone. Exit 0 without errors, 1 with.",
+        description=INSPECT_TEXT,
+        epilog=INSPECT_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    inspect.add_argument("drafter", metavar="DRAFTER", help="folder of the drafter")
-    inspect.add_argument("--target", metavar="TARGET", default="", help="folder of the target")
+    inspect.add_argument("drafter", metavar="DRAFTER", help=f"the drafter: {SOURCE}")
+    inspect.add_argument("--target", metavar="TARGET", default="", help="its target, likewise")
     inspect.add_argument(
         "--sglang", metavar="X.Y.Z", default="", help="judge for this version (default: newest)"
     )
-    inspect.add_argument("--format", choices=("text", "json"), default="text")
+    inspect.add_argument("--format", choices=("text", "json", "github"), default="text")
+    inspect.add_argument(
+        "--values",
+        action="store_true",
+        help="read the weights too (a hub id's are downloaded): NaN, zeros, rows never trained",
+    )
+    inspect.add_argument(
+        "--select",
+        metavar="CODE[,CODE]",
+        action="append",
+        default=[],
+        help="judge by these rules alone; KEY means the family",
+    )
+    inspect.add_argument(
+        "--ignore",
+        metavar="CODE=REASON",
+        action="append",
+        default=[],
+        help="show what a rule finds, with your reason, and let it decide nothing",
+    )
     inspect.add_argument("--verbose", "-v", action="store_true", help="list passes and skips too")
     inspect.set_defaults(run=_inspect)
 
@@ -76,6 +115,19 @@ def _parser() -> argparse.ArgumentParser:
     gate.add_argument("--verbose", "-v", action="store_true", help="list passes and skips too")
     gate.add_argument("pytest_args", nargs="*", metavar="-- PYTEST_ARGS", help="passed to pytest")
     gate.set_defaults(run=_gate)
+
+    repackage = commands.add_parser(
+        "repackage",
+        help="write a drafter anew as a SGLang version reads it",
+        description=REPACKAGE_TEXT,
+        epilog=REPACKAGE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    repackage.add_argument("source", metavar="IN", help=f"the drafter: {SOURCE}")
+    repackage.add_argument("out", metavar="OUT", type=Path, help="a new folder")
+    repackage.add_argument("--sglang", metavar="X.Y.Z", default="", help="default: newest known")
+    repackage.add_argument("--target", metavar="TARGET", default="", help="needed for aux ids")
+    repackage.set_defaults(run=_repackage)
 
     explain = commands.add_parser("explain", help="explain a rule by its code, or list all rules")
     explain.add_argument("code", metavar="CODE", nargs="?", help="as in KEY001; all where left out")
@@ -101,17 +153,29 @@ def _version() -> int:
 def _inspect(arguments: argparse.Namespace) -> int:
     from eagle3_checks import inspection  # noqa: PLC0415 - keeps --help quick
     from eagle3_checks.contract.version import ContractError  # noqa: PLC0415
+    from eagle3_checks.rules.selection import SelectionError, parse_selection  # noqa: PLC0415
 
     try:
-        result = inspection.inspect(arguments.drafter, arguments.target, arguments.sglang)
-    except ContractError as error:
+        selection = parse_selection(arguments.select, arguments.ignore)
+        result = inspection.inspect(
+            arguments.drafter,
+            arguments.target,
+            arguments.sglang,
+            selection,
+            values=arguments.values,
+        )
+    except (ContractError, SelectionError) as error:
         print(f"eagle3-checks inspect: {error}", file=sys.stderr)
         return ExitCode.USAGE
     if arguments.format == "json":
         print(json.dumps(result, indent=2, ensure_ascii=False))
+    elif arguments.format == "github":
+        from eagle3_checks.report.github import workflow_commands  # noqa: PLC0415
+
+        print("\n".join(workflow_commands(result)))
     else:
         _print_report(result, verbose=arguments.verbose)
-    return ExitCode.FAIL if result["verdict"] == "fail" else ExitCode.PASS
+    return exit_code(Verdict(result["verdict"]))
 
 
 def _print_report(result: dict[str, object], *, verbose: bool) -> None:
@@ -140,6 +204,8 @@ def _gate(arguments: argparse.Namespace) -> int:
         "no:cacheprovider",
         "--eagle3-artefacts",
         arguments.artefacts,
+        "--eagle3-front",
+        "eagle3-checks gate",
     ]
     for name in ("profile", "target", "draft", "url", "device", "json"):
         value = getattr(arguments, name)
@@ -154,6 +220,33 @@ def _gate(arguments: argparse.Namespace) -> int:
     if arguments.bisect and code not in (ExitCode.PASS, ExitCode.FAIL):
         return ExitCode.BISECT_SKIP
     return code
+
+
+def _repackage(arguments: argparse.Namespace) -> int:
+    from eagle3_checks.checkpoint.files import CheckpointError  # noqa: PLC0415 - quick --help
+    from eagle3_checks.contract.version import ContractError  # noqa: PLC0415
+    from eagle3_checks.repackage.run import RepackageError, repackage  # noqa: PLC0415
+    from eagle3_checks.report.repackaged import lines  # noqa: PLC0415
+    from eagle3_checks.report.result import tool_version  # noqa: PLC0415
+
+    # A terminated process removes its unfinished folder as an interrupted one does.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        outcome = repackage(
+            arguments.source,
+            arguments.out,
+            target=arguments.target,
+            sglang=arguments.sglang,
+            tool_version=tool_version(),
+        )
+    except (CheckpointError, ContractError, RepackageError, OSError) as error:
+        print(f"eagle3-checks repackage: {error}", file=sys.stderr)
+        usage = isinstance(error, ContractError | RepackageError)
+        return ExitCode.USAGE if usage else ExitCode.FAIL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    print("\n".join(lines(outcome, arguments.source, str(arguments.out))))
+    return ExitCode.PASS if outcome.good else ExitCode.FAIL
 
 
 def _explain(arguments: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections import Counter
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ MAX_JSON_BYTES = 100_000_000
 MAX_CONFIG_BYTES = 10_000_000
 
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+"""An escape that is text only as one of a pair; Python takes one alone too."""
 _AGAIN = "copy or download {file} again, and compare its size with the source"
 
 
@@ -175,8 +178,20 @@ def parse_json(data: bytes, file: str, *, strict: bool = False) -> Parsed:
     except (ValueError, MemoryError) as error:
         detail = f"it is not usable JSON: {shown(str(error)) or type(error).__name__}"
     else:
+        _refuse_half_pairs(value, data, file)
         return Parsed(value=value, duplicates=tuple(duplicates))
     fail(FileFault.NOT_JSON, file, detail)
+
+
+def _refuse_half_pairs(value: Any, data: bytes, file: str) -> None:
+    """Refuse texts that no file name, terminal or other JSON parser takes."""
+    if not _SURROGATE.search(data):
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except (UnicodeEncodeError, RecursionError):
+        detail = "it holds half of a surrogate pair (\\ud800 to \\udfff), which is no text"
+        fail(FileFault.NOT_JSON, file, detail)
 
 
 def plain_name(name: str) -> bool:

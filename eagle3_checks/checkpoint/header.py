@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,8 @@ BITS: Mapping[str, int] = {
 }
 """Bits an element takes, by the header's name of the type."""
 _LARGEST = 1 << 63
+_FIRST = 64
+"""Bytes that tell a Git LFS pointer; a header is longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,12 +90,13 @@ def read_header(path: Path, file: str) -> Header:
 
 def _header_text(path: Path, file: str, size: int) -> tuple[int, bytes]:
     """Return where the data begins and the header's JSON."""
-    check_lfs(read_range(path, file, 0, min(size, 64)), file)
+    first = read_range(path, file, 0, min(size, _FIRST))
+    check_lfs(first, file)
     if size < LENGTH_BYTES:
         raise CheckpointError(
             problem(FileFault.TRUNCATED, file, f"it is {size} bytes long, too short for a header")
         )
-    (length,) = struct.unpack("<Q", read_range(path, file, 0, LENGTH_BYTES))
+    (length,) = struct.unpack("<Q", first[:LENGTH_BYTES])
     if length > MAX_JSON_BYTES:
         raise CheckpointError(
             _bad(
@@ -112,6 +114,19 @@ def _header_text(path: Path, file: str, size: int) -> tuple[int, bytes]:
             )
         )
     return LENGTH_BYTES + length, read_range(path, file, LENGTH_BYTES, length)
+
+
+def _elements(shape: Shape) -> int:
+    """Multiply as safetensors does, which refuses at the first product beyond 64 bits.
+
+    A shape of a million large numbers would take Python minutes.
+    """
+    product = 1
+    for size in shape:
+        product *= size
+        if product >= _LARGEST:
+            raise _BadEntryError("shape holds more elements than a file can")
+    return product
 
 
 def _metadata(value: Any, file: str, problems: list[FileProblem]) -> Mapping[str, str]:
@@ -134,10 +149,10 @@ def _tensor(name: str, entry: Any, file: str, start: int) -> TensorInfo:
     if len(offsets) != 2:  # noqa: PLR2004 - begin and end
         raise _BadEntryError(f"data_offsets holds {len(offsets)} numbers; begin and end are needed")
     begin, end = offsets
-    bits = prod(shape) * BITS[dtype]
+    bits = _elements(shape) * BITS[dtype]
     if bits % 8 or end - begin != bits // 8:
         raise _BadEntryError(
-            f"it holds {end - begin} bytes; {list(shape)} of {dtype} is "
+            f"it holds {end - begin} bytes; {shown(str(list(shape)))} of {dtype} is "
             f"{bits / 8 if bits % 8 else bits // 8}"
         )
     return TensorInfo(

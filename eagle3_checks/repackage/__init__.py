@@ -1,0 +1,1 @@
+"""Mechanical fixes of a drafter's files: names, fields and d2t, weights untouched."""
