@@ -92,6 +92,22 @@ class DraftConfig:
     aux_layer_ids_top_level: tuple[int, ...] | None = None
     """The same key at the top level, which SGLang's capture code does not read."""
     use_aux_hidden_state: bool | None = None
+    dtype: str | None = None
+    """``dtype`` or, where that is missing, ``torch_dtype``: bfloat16, float16 …"""
+    hidden_act: str | None = None
+    rope_theta: float | None = None
+    rope_scaling: Mapping[str, Any] | None = None
+    rope_parameters: Mapping[str, Any] | None = None
+    fc_norm: bool | None = None
+    """``fc_norm`` or, where that is not true, ``use_aux_norm``."""
+    norm_before_fc: bool | None = None
+    """``eagle_config.norm_before_fc`` or, where that is missing, the same key at the top level."""
+    norm_output: bool | None = None
+    norm_before_residual: bool | None = None
+    quantization: Mapping[str, Any] | None = None
+    """``quantization_config``, or what hf_quant_config.json holds where config.json has none."""
+    nested_layer: Mapping[str, Any] | None = None
+    """``transformer_layer_config``: where speculators writes the decoder layer's sizes."""
     problems: tuple[FileProblem, ...] = ()
 
 
@@ -107,6 +123,74 @@ class TargetConfig:
     num_hidden_layers: int | None = None
     vocab_size: int | None = None
     max_position_embeddings: int | None = None
+    num_attention_heads: int | None = None
+    head_dim: int | None = None
+    dtype: str | None = None
+    """``dtype`` or ``torch_dtype``, of the language model or else of the whole."""
+    problems: tuple[FileProblem, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokenizer:
+    """The target's special tokens, from its tokenizer files; no template is ever run."""
+
+    special: Mapping[int, str] = field(default_factory=dict)
+    """Content of the added tokens by id."""
+    ends: tuple[int, ...] = ()
+    """Ids that end an answer: ``eos_token_id`` of generation_config.json or config.json."""
+    template: str = ""
+    """The chat template's text, for looking up which special tokens it names."""
+    files: tuple[str, ...] = ()
+    """Names of the files that could be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorStats:
+    """What the values of one floating-point tensor look like."""
+
+    name: str
+    dtype: str
+    shape: Shape
+    non_finite: int
+    """Elements that are NaN or infinite, out of all."""
+    all_zero: bool
+    rms: float
+    """Root of the mean square of `sampled` finite elements, spread over the tensor."""
+    mean: float
+    low: float
+    high: float
+    sampled: int
+    zero_rows: tuple[int, ...] = ()
+    """Rows of an embedding or head that are zero throughout."""
+    repeats: Mapping[int, int] = field(default_factory=dict)
+    """Rows of an embedding or head that repeat an earlier row, by the row they repeat."""
+    row_rms: Mapping[int, float] = field(default_factory=dict)
+    """Root mean square of some rows of an embedding or head."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingSeen:
+    """A sample of the drafter's embedding, compared with the target's."""
+
+    name: str
+    target_name: str
+    rows: int
+    """Rows that were compared."""
+    equal: int
+    """Rows that agree, up to the rounding of the coarser type."""
+    largest: float
+    """Largest difference between two elements."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorValues:
+    """What a pass over the values of a checkpoint found."""
+
+    tensors: Mapping[str, TensorStats]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Tensors that were not judged, by name, with the reason."""
+    embedding: EmbeddingSeen | None = None
+    """None where either side has no embedding at hand."""
     problems: tuple[FileProblem, ...] = ()
 
 

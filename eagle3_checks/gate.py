@@ -6,11 +6,13 @@ the tests; bisect and sweep use it directly.
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +32,7 @@ from eagle3_checks.measure.client import Client
 from eagle3_checks.measure.prompts import PromptSet, load_prompts
 from eagle3_checks.measure.throughput import measure_throughput
 from eagle3_checks.profile import Floors, Profile, Resolved, Speculation
+from eagle3_checks.profile import Server as ServerFlags
 from eagle3_checks.rules.base import STATIC_FACTS, Facts, run_rule, skipped, unjudged
 from eagle3_checks.rules.registry import all_rules, by_code
 from eagle3_checks.server.device import detect_device
@@ -41,7 +44,7 @@ from eagle3_checks.server.protocol import Server
 from eagle3_checks.server.readiness import ServerStartError
 from eagle3_checks.verdict import Finding, Status, Verdict, judge
 
-FILE_FACTS = frozenset({"manifest", "vocab", "draft", "target"})
+FILE_FACTS = frozenset({"manifest", "vocab", "draft", "target", "tokenizer", "values"})
 STARTS = "SRV003"
 """The rule that the server starts and stays up."""
 END_NOTICE_SECONDS = 2.0
@@ -120,6 +123,15 @@ class Gate:
     def speculation(self) -> Speculation:
         """The profile's speculation flags."""
         return self.profile.speculation
+
+    @property
+    def serving(self) -> ServerFlags | None:
+        """Flags and environment of the server to be launched; None where one is attached to."""
+        server = self.profile.server
+        if server.url:
+            return None
+        inherited = {k: v for k, v in os.environ.items() if k.startswith("SGLANG_")}
+        return dataclasses.replace(server, env=inherited | dict(server.env))
 
     @property
     def floors(self) -> Floors:
@@ -265,7 +277,7 @@ class Gate:
                 return (skipped(rule, f"{prerequisite} failed"),)
         found: dict[str, Any] = {}
         absent: dict[str, str] = {}
-        for name in rule.needs():
+        for name in rule.takes():
             found[name], absent[name] = self._fact(name)
         return run_rule(rule, Facts(**found), absent)
 
@@ -325,17 +337,8 @@ class Gate:
             time.sleep(END_NOTICE_SECONDS / 20)
         raise ServerLostError("the server ended while it was measured")
 
-    def _timed(self, stage: str) -> _Timer:
-        return _Timer(self.stage_seconds, stage)
-
-
-class _Timer:
-    def __init__(self, seconds: dict[str, float], stage: str) -> None:
-        self._seconds = seconds
-        self._stage = stage
-
-    def __enter__(self) -> None:
-        self._begin = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self._seconds[self._stage] = time.perf_counter() - self._begin
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        begin = time.perf_counter()
+        yield
+        self.stage_seconds[stage] = time.perf_counter() - begin

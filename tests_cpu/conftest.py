@@ -33,14 +33,20 @@ DRAFT_CONFIG: dict[str, Any] = {
     "max_position_embeddings": 512,
     "tie_word_embeddings": False,
     "hidden_act": "silu",
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "torch_dtype": "bfloat16",
 }
 TARGET_CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
     "hidden_size": HIDDEN,
     "num_hidden_layers": TARGET_LAYERS,
+    "num_attention_heads": HEADS,
     "vocab_size": VOCAB,
     "max_position_embeddings": 512,
+    "rope_theta": 10000.0,
+    "torch_dtype": "bfloat16",
 }
 MLA_CONFIG: dict[str, Any] = {
     **DRAFT_CONFIG,

@@ -21,6 +21,7 @@ BELOW: dict[str, set[str]] = {
     "checkpoint": {"facts"},
     "contract": {"facts"},
     "rules": {"contract", "checkpoint", "facts", "profile", "verdict"},
+    "repackage": {"contract", "checkpoint", "rules", "facts", "verdict"},
     "server": {"contract", "facts", "profile", "settings", "shipped"},
     "measure": {"contract", "facts", "profile", "server", "shipped"},
     "reference": {"checkpoint", "contract", "facts", "profile", "shipped"},

@@ -27,3 +27,8 @@ def test_config_fits_the_engine(check: Callable[[str], None], code: str) -> None
 @pytest.mark.parametrize("code", codes("VOC"))
 def test_vocabulary_is_mapped(check: Callable[[str], None], code: str) -> None:
     check(code)
+
+
+@pytest.mark.parametrize("code", codes("VAL"))
+def test_values_are_trained(check: Callable[[str], None], code: str) -> None:
+    check(code)

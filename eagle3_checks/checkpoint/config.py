@@ -22,8 +22,12 @@ WRAPPERS = ("thinker_config", "llm_config", "language_config", "text_config")
 """Keys that hold a multimodal model's language model, in SGLang's order
 (sglang/srt/utils/hf_transformers/common.py, ``get_hf_text_config``)."""
 AUX_IDS = "eagle_aux_hidden_state_layer_ids"
+NESTED_LAYER = "transformer_layer_config"
+"""Where speculators writes the sizes of the decoder layer."""
+QUANTIZATION = "hf_quant_config.json"
+"""Where ModelOpt writes how a checkpoint is quantised; SGLang reads it too."""
 
-_WANTED = {int: "a whole number", str: "a text", bool: "true or false"}
+_WANTED = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 _FIX = "write {key} in config.json as {wanted}, or leave it out"
 
 
@@ -43,6 +47,14 @@ class _Reader:
         self._wrong(key, value, int)
         return None
 
+    def decimal(self, key: str) -> float | None:
+        """Return a number; None where absent, null or of another type."""
+        value = self._values.get(key)
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            return value
+        self._wrong(key, value, float)
+        return None
+
     def text(self, key: str) -> str | None:
         value = self._values.get(key)
         if value is None or isinstance(value, str):
@@ -57,12 +69,12 @@ class _Reader:
         self._wrong(key, value, bool)
         return None
 
-    def table(self, key: str) -> Mapping[str, Any]:
+    def table(self, key: str) -> Mapping[str, Any] | None:
         value = self._values.get(key)
         if value is None or isinstance(value, dict):
-            return value or {}
+            return value
         self._wrong(key, value, "an object")
-        return {}
+        return None
 
     def numbers(self, key: str) -> tuple[int, ...] | None:
         value = self._values.get(key)
@@ -99,8 +111,9 @@ def read_draft_config(folder: Path) -> DraftConfig:
     """Read a drafter's config.json; faults are in `problems`, and nothing is raised."""
     raw, faults = _read(folder)
     top = _Reader(raw)
-    nested = top.table("eagle_config")
+    nested = top.table("eagle_config") or {}
     eagle = _Reader(nested, "eagle_config.")
+    before_fc = eagle.flag("norm_before_fc")
     config = DraftConfig(
         source=str(folder),
         raw=MappingProxyType(dict(raw)),
@@ -121,6 +134,17 @@ def read_draft_config(folder: Path) -> DraftConfig:
         aux_layer_ids=eagle.numbers(AUX_IDS),
         aux_layer_ids_top_level=top.numbers(AUX_IDS),
         use_aux_hidden_state=eagle.flag("use_aux_hidden_state"),
+        dtype=_dtype(top),
+        hidden_act=top.text("hidden_act"),
+        rope_theta=top.decimal("rope_theta"),
+        rope_scaling=top.table("rope_scaling"),
+        rope_parameters=top.table("rope_parameters"),
+        fc_norm=top.flag("fc_norm") or top.flag("use_aux_norm"),
+        norm_before_fc=top.flag("norm_before_fc") if before_fc is None else before_fc,
+        norm_output=top.flag("norm_output"),
+        norm_before_residual=top.flag("norm_before_residual"),
+        quantization=top.table("quantization_config") or _quantization(folder),
+        nested_layer=top.table(NESTED_LAYER),
     )
     return replace(config, problems=(*faults, *top.problems, *eagle.problems))
 
@@ -140,6 +164,9 @@ def read_target_config(folder: Path) -> TargetConfig:
         num_hidden_layers=language.number("num_hidden_layers"),
         vocab_size=language.number("vocab_size"),
         max_position_embeddings=language.number("max_position_embeddings"),
+        num_attention_heads=language.number("num_attention_heads"),
+        head_dim=language.number("head_dim"),
+        dtype=_dtype(language) or (_dtype(top) if prefix else None),
     )
     return replace(config, problems=(*faults, *top.problems, *language.problems))
 
@@ -147,6 +174,23 @@ def read_target_config(folder: Path) -> TargetConfig:
 def language_config(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the part of a config.json that describes the language model."""
     return _language_model(raw)[0]
+
+
+def _dtype(reader: _Reader) -> str | None:
+    """Return the stated type of the weights; ``dtype`` wins, as in transformers."""
+    stated = reader.text("dtype") or reader.text("torch_dtype")
+    return stated.removeprefix("torch.") if stated else None
+
+
+def _quantization(folder: Path) -> Mapping[str, Any] | None:
+    """Return what a file of ModelOpt's says; None where there is none that can be read."""
+    try:
+        (folder / QUANTIZATION).stat()
+        value = read_json(folder / QUANTIZATION, QUANTIZATION).value
+    except (CheckpointError, OSError, ValueError):
+        return None
+    inner = value.get("quantization", value) if isinstance(value, dict) else None
+    return inner if isinstance(inner, dict) else None
 
 
 def _language_model(raw: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:

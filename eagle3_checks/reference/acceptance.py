@@ -12,6 +12,8 @@ from eagle3_checks.reference.generation import generate
 from eagle3_checks.reference.target import read_target
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from transformers import LlamaForCausalLM
 
     from eagle3_checks.reference.drafter import Drafter
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChainAcceptance:
-    """Counts of verify steps by the number of correct drafts, as SGLang's histogram has them."""
+    """Verify steps counted by their correct drafts, as SGLang's histogram has them."""
 
     histogram: tuple[int, ...]
 
@@ -60,25 +62,36 @@ def draft_chains(drafter: Drafter, aux: Tensor, tokens: Tensor, steps: int) -> T
 
 
 def simulate(
-    target: LlamaForCausalLM, drafter: Drafter, prompts: Tensor, new_tokens: int, steps: int = 3
-) -> tuple[ChainAcceptance, Tensor]:
-    """Serve prompts [B, T] of one length greedily.
+    target: LlamaForCausalLM,
+    drafter: Drafter,
+    prompts: Sequence[Sequence[int]],
+    new_tokens: int,
+    steps: int = 3,
+) -> tuple[ChainAcceptance, list[Tensor]]:
+    """Serve prompts greedily; return the acceptance, and the new tokens [new_tokens] of each.
 
-    Returns the acceptance and the new tokens [B, new_tokens], the first of them from prefill. As
-    verification is greedy, the text is the target's own and every chain can be drafted at once; the
-    walk over the text then keeps those that a server would have started.
+    The first new token comes from prefill. As verification is greedy, the text is the target's own
+    and every chain can be drafted at once; the walk over it keeps those a server would start.
     """
-    text = generate(target, prompts, new_tokens + steps)
-    aux, _ = read_target(target, text)
-    drafts = draft_chains(drafter, aux, text, steps)
     histogram = [0] * (steps + 1)
-    start = prompts.shape[1]
-    for row in range(len(text)):
-        known = start + 1
-        while known < start + new_tokens:
-            drafted = drafts[row, known - 2]
-            right = drafted == text[row, known : known + steps]
-            correct = int(right.long().cumprod(0).sum())
-            histogram[correct] += 1
-            known += correct + 1
-    return ChainAcceptance(tuple(histogram)), text[:, start : start + new_tokens]
+    written: dict[int, Tensor] = {}
+    for length in sorted({len(prompt) for prompt in prompts}):
+        rows = [row for row, prompt in enumerate(prompts) if len(prompt) == length]
+        text = generate(target, torch.tensor([prompts[row] for row in rows]), new_tokens + steps)
+        aux, _ = read_target(target, text)
+        drafts = draft_chains(drafter, aux, text, steps)
+        for row, tokens, chains in zip(rows, text, drafts, strict=True):
+            for correct in _walk(tokens, chains, range(length + 1, length + new_tokens)):
+                histogram[correct] += 1
+            written[row] = tokens[length : length + new_tokens]
+    return ChainAcceptance(tuple(histogram)), [written[row] for row in range(len(prompts))]
+
+
+def _walk(tokens: Tensor, chains: Tensor, span: range) -> Iterable[int]:
+    """Yield the correct drafts of each verify step while the text [T] grows through the span."""
+    known = span.start
+    while known < span.stop:
+        right = chains[known - 2] == tokens[known : known + chains.shape[1]]
+        correct = int(right.long().cumprod(0).sum())
+        yield correct
+        known += correct + 1

@@ -21,6 +21,7 @@ _STYLES = {
     "inconclusive": "yellow",
     "not-run": "yellow",
     "skip": "dim",
+    "ignored": "dim",
 }
 
 
@@ -121,11 +122,15 @@ def _findings(result: Mapping[str, Any], width: int, *, verbose: bool) -> Iterat
     shown = [
         f
         for f in result["findings"]
-        if f["status"] in ("fail", "inconclusive") or (verbose and f["status"] != "fail")
+        if f["status"] in ("fail", "inconclusive") or verbose or _is_ignored(f)
     ]
     for finding in sorted(shown, key=_order):
         yield Text("")
         yield from _finding(finding, width)
+
+
+def _is_ignored(finding: Mapping[str, Any]) -> bool:
+    return "ignored" in finding["evidence"]
 
 
 def _order(finding: Mapping[str, Any]) -> int:
@@ -137,6 +142,7 @@ def _order(finding: Mapping[str, Any]) -> int:
 def _finding(finding: Mapping[str, Any], width: int) -> Iterator[Text]:
     failed = finding["status"] == "fail"
     label = finding["severity"] if failed and finding["severity"] != "error" else finding["status"]
+    label = "ignored" if _is_ignored(finding) else label
     head = f"{finding['code']} {finding['title']}"
     room = width - len(label) - 1
     lead, *rest = textwrap.wrap(head, room, subsequent_indent=INDENT) or [""]
@@ -175,12 +181,15 @@ def _counts(findings: Sequence[Mapping[str, Any]]) -> str:
     names = (("pass", "passed"), ("fail", "failed"), ("inconclusive", "inconclusive"))
     parts = []
     for status, word in (*names, ("skip", "skipped")):
-        found = [f for f in findings if f["status"] == status]
-        warnings = sum(status == "fail" and f["severity"] != "error" for f in found)
-        if len(found) > warnings:
-            parts.append(f"{len(found) - warnings} {word}")
-        if warnings:
-            parts.append(f"{warnings} warning{'s' if warnings > 1 else ''}")
+        found = [f for f in findings if f["status"] == status and not _is_ignored(f)]
+        mild = [f["severity"] for f in found if status == "fail" and f["severity"] != "error"]
+        if len(found) > len(mild):
+            parts.append(f"{len(found) - len(mild)} {word}")
+        for severity, name in (("warning", "warning"), ("info", "note")):
+            if count := mild.count(severity):
+                parts.append(f"{count} {name}{'s' if count > 1 else ''}")
+    if ignored := sum(map(_is_ignored, findings)):
+        parts.append(f"{ignored} ignored")
     return ", ".join(parts)
 
 

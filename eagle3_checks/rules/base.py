@@ -2,7 +2,8 @@
 
 A rule is a class whose name is its code. Its ``check`` takes the facts it needs **by argument
 name** (see `Facts`) and yields problems; a fact that is not there skips the rule with that reason,
-and so does a prerequisite (``requires``) that failed. A rule that cannot apply returns `Skip`.
+and so does a prerequisite (``requires``) that failed. A fact with a default is one the rule can do
+without. A rule that cannot apply returns `Skip`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from eagle3_checks.facts import (
     Manifest,
     ServerSeen,
     TargetConfig,
+    TensorValues,
     Throughput,
+    Tokenizer,
     Wiring,
 )
-from eagle3_checks.profile import Floors, Speculation
+from eagle3_checks.profile import Floors, Server, Speculation
 from eagle3_checks.verdict import Finding, Severity, Status
 
 
@@ -38,6 +41,10 @@ class Facts:
     target: TargetConfig | None = None
     contract: Contract | None = None
     speculation: Speculation | None = None
+    serving: Server | None = None
+    """The profile's server table; None where it is not known how the drafter will be served."""
+    tokenizer: Tokenizer | None = None
+    values: TensorValues | None = None
     server: ServerSeen | None = None
     wiring: Wiring | None = None
     acceptance: Acceptance | None = None
@@ -52,6 +59,9 @@ WHERE_FROM: Mapping[str, str] = {
     "target": "the target's config.json (--target)",
     "contract": "a known SGLang version",
     "speculation": "the speculation flags of a profile",
+    "serving": "the server flags of a profile",
+    "tokenizer": "the target's tokenizer files (--target)",
+    "values": "--values",
     "server": "a running server",
     "wiring": "the probe inside a launched server",
     "acceptance": "measured acceptance",
@@ -60,7 +70,19 @@ WHERE_FROM: Mapping[str, str] = {
 }
 
 
-STATIC_FACTS = frozenset({"manifest", "draft", "vocab", "target", "contract", "speculation"})
+STATIC_FACTS = frozenset(
+    {
+        "manifest",
+        "draft",
+        "vocab",
+        "target",
+        "contract",
+        "speculation",
+        "serving",
+        "tokenizer",
+        "values",
+    }
+)
 """Facts that files and flags alone give: rules that need no others run before a server starts."""
 
 
@@ -119,9 +141,15 @@ class Rule:
         return cls.__name__[:3]
 
     @classmethod
-    def needs(cls) -> tuple[str, ...]:
+    def takes(cls) -> tuple[str, ...]:
         """Return the names of the facts that ``check`` takes."""
         return tuple(inspect.signature(cls.check).parameters)
+
+    @classmethod
+    def needs(cls) -> tuple[str, ...]:
+        """Return the names of the facts without which the rule is skipped."""
+        parameters = inspect.signature(cls.check).parameters.values()
+        return tuple(p.name for p in parameters if p.default is inspect.Parameter.empty)
 
 
 def run_rule(
@@ -135,7 +163,8 @@ def run_rule(
     if missing:
         known = next((absent[name] for name in missing if absent and absent.get(name)), None)
         return (skipped(rule, known or "needs " + " and ".join(WHERE_FROM[m] for m in missing)),)
-    outcome = rule.check(**{name: getattr(facts, name) for name in rule.needs()})
+    given = {name: getattr(facts, name) for name in rule.takes()}
+    outcome = rule.check(**{name: fact for name, fact in given.items() if fact is not None})
     if isinstance(outcome, Skip):
         return (_finding(rule, Status.SKIP, outcome.reason),)
     if isinstance(outcome, Passed):

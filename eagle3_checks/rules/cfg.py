@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from eagle3_checks.checkpoint.config import language_config
 from eagle3_checks.contract.dims import dims_of, served_class
 from eagle3_checks.contract.version import Contract, ContractError, first_version
-from eagle3_checks.facts import DraftConfig, TargetConfig
+from eagle3_checks.facts import DraftConfig
 from eagle3_checks.profile import Speculation
+from eagle3_checks.rules import context, counts, dtype, fields, flags, norms, quant, rope
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
 from eagle3_checks.rules.text import listed
-from eagle3_checks.verdict import Severity
-
-LONGER = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
-IN_CI = "SGLANG_IS_IN_CI"
-LLAMA_POSITIONS = 2048
-"""What transformers assumes where a Llama config states no max_position_embeddings."""
-_CONTEXT_KEYS = (
-    "max_sequence_length",
-    "seq_length",
-    "max_seq_len",
-    "model_max_length",
-    "max_position_embeddings",
-)
 
 
 class CFG001(Rule):
@@ -64,75 +48,6 @@ class CFG001(Rule):
                 },
             ),
         )
-
-
-class CFG002(Rule):
-    """The drafter's positions reach as far as the target's context."""
-
-    title = "The drafter's context is as long as the target's"
-    why = (
-        "SGLang refuses to start a drafter whose max_position_embeddings is below the target's "
-        f"context, unless {LONGER}=1 or {IN_CI}=1 is set, which overwrites the drafter's value; "
-        "past the length it was trained on, its proposals are worth little."
-    )
-    fix = (
-        "Raise max_position_embeddings in the drafter's config.json to the target's context, or "
-        f"serve with --context-length no longer than the drafter's, or set {LONGER}=1 and know "
-        "that the drafter runs beyond its training."
-    )
-    references = ("https://github.com/sgl-project/sglang/issues/3574",)
-    requires = ("SRC002", "SRC003")
-
-    @staticmethod
-    def check(draft: DraftConfig, target: TargetConfig, contract: Contract) -> Outcome:
-        """Compare the contexts as SGLang derives them."""
-        wanted = context_length(language_config(target.raw))
-        if wanted is None:
-            return Skip("the target's config.json states no context length")
-        seen = context_length(draft.raw)
-        stated = "" if seen is not None else " (transformers' default: config.json states none)"
-        seen = LLAMA_POSITIONS if seen is None else seen
-        if seen >= wanted:
-            return Passed(message=f"drafter {seen}, target {wanted}")
-        refused = contract.context_beyond_draft == "refused"
-        effect = f"refuses to start without {LONGER}=1 (or {IN_CI}=1)" if refused else "only warns"
-        return (
-            Problem(
-                message=(
-                    f"max_position_embeddings: the drafter's context is {seen}{stated}, the "
-                    f"target's {wanted}; SGLang {contract.name} {effect}, unless --context-length "
-                    f"is {seen} or less"
-                ),
-                evidence={"drafter": seen, "target": wanted},
-                severity=Severity.ERROR if refused else Severity.WARNING,
-            ),
-        )
-
-
-def context_length(config: Mapping[str, Any]) -> int | None:
-    """Derive a context length as SGLang does, or None where the config states none.
-
-    Source: ``get_context_length`` in sglang/srt/utils/hf_transformers/common.py.
-    """
-    scaling = config.get("rope_scaling")
-    factor: float = 1
-    if isinstance(scaling, Mapping) and scaling.get("rope_type") != "llama3":
-        stated = scaling.get("factor", 1)
-        scales = "original_max_position_embeddings" not in scaling
-        if scales and isinstance(stated, int | float) and not isinstance(stated, bool):
-            factor = stated
-    for key in _CONTEXT_KEYS:
-        value = config.get(key)
-        if type(value) is int:
-            return _scaled(value, factor)
-    return None
-
-
-def _scaled(value: int, factor: float) -> int:
-    try:
-        return int(value * factor)
-    except (OverflowError, ValueError):
-        return value
 
 
 class CFG003(Rule):
@@ -193,4 +108,16 @@ class CFG004(Rule):
         )
 
 
-RULES: tuple[type[Rule], ...] = (CFG001, CFG002, CFG003, CFG004)
+RULES: tuple[type[Rule], ...] = (
+    CFG001,
+    context.CFG002,
+    CFG003,
+    CFG004,
+    *fields.RULES,
+    *rope.RULES,
+    *dtype.RULES,
+    *quant.RULES,
+    *norms.RULES,
+    *counts.RULES,
+    *flags.RULES,
+)

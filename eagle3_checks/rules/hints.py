@@ -114,10 +114,7 @@ def _unreadable(dims: Dims, name: str, contract: Contract) -> tuple[str, str]:
             "trained with them cannot be served as it was trained"
         )
     if last == "bias":
-        return "*.bias", (
-            f"SGLang {contract.name} builds these layers without a bias: a drafter trained with "
-            "them cannot be served as it was trained"
-        )
+        return _bias_hint(name, contract)
     extra = _EXTRA.search(name)
     if extra:
         label = name[: extra.end()].rstrip(".") + ".*"
@@ -126,6 +123,18 @@ def _unreadable(dims: Dims, name: str, contract: Contract) -> tuple[str, str]:
             "correct num_hidden_layers if the drafter has more"
         )
     return name, f"SGLang {contract.name} builds no parameter of that name"
+
+
+def _bias_hint(name: str, contract: Contract) -> tuple[str, str]:
+    if name.endswith("fc.bias"):
+        return name, (
+            "config.json does not say bias: true, so fc is built without one: write it, since the "
+            "drafter was trained with this bias"
+        )
+    return "*.bias", (
+        f"SGLang {contract.name} builds these layers without a bias: a drafter trained with them "
+        "cannot be served as it was trained"
+    )
 
 
 def _norm_hint(name: str, contract: Contract) -> tuple[str, str]:

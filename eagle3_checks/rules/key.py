@@ -8,6 +8,7 @@ from eagle3_checks.contract.parameters import Init
 from eagle3_checks.contract.replay import Fate, LoadPlan, ParameterPlan, State, TensorPlan
 from eagle3_checks.contract.version import LLAMA, Contract, first_version
 from eagle3_checks.facts import DraftConfig, Manifest
+from eagle3_checks.rules import shared
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
 from eagle3_checks.rules.hints import LAYER, group, harmless
 from eagle3_checks.rules.plan import FC, is_decoder, names_of, plan_of, takes_aux
@@ -262,4 +263,4 @@ def _refused(plan: LoadPlan, tensor: TensorPlan, contract: Contract) -> Problem:
     )
 
 
-RULES: tuple[type[Rule], ...] = (KEY001, KEY002, KEY003, KEY004)
+RULES: tuple[type[Rule], ...] = (KEY001, KEY002, KEY003, KEY004, *shared.RULES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from eagle3_checks.rules import acc, cfg, fus, key, spd, src, srv, voc, wir
+from eagle3_checks.rules import acc, cfg, fus, key, spd, src, srv, val, voc, wir
 from eagle3_checks.rules.base import Rule
 
 _FAMILIES = (
@@ -13,6 +13,7 @@ _FAMILIES = (
     key.RULES,
     fus.RULES,
     voc.RULES,
+    val.RULES,
     srv.RULES,
     wir.RULES,
     acc.RULES,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from eagle3_checks.checkpoint.files import shown
+from eagle3_checks.contract.version import Contract, known_versions
 from eagle3_checks.facts import DraftConfig, FileFault, FileProblem, Manifest, TargetConfig
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
 from eagle3_checks.rules.text import counted
+from eagle3_checks.verdict import Severity
 
 SAFETENSORS = "https://huggingface.co/docs/safetensors/index"
 
@@ -95,4 +98,37 @@ class SRC004(Rule):
         return tuple(told(p for p in manifest.problems if p.fault is FileFault.PICKLE_ONLY))
 
 
-RULES: tuple[type[Rule], ...] = (SRC001, SRC002, SRC003, SRC004)
+class SRC005(Rule):
+    """The SGLang version is one that this suite has data for."""
+
+    title = "The SGLang version is known"
+    severity = Severity.WARNING
+    why = (
+        "What a version does with a drafter is read from its source, version by version. One that "
+        "is newer than all known ones, or lies between them, is judged as the nearest older one, "
+        "which may differ."
+    )
+    fix = (
+        "Use a version of eagle3-checks that knows it, or derive its data: python -m "
+        "eagle3_checks.contract.derive VERSION."
+    )
+
+    @staticmethod
+    def check(contract: Contract) -> Outcome:
+        """Say which version stands in for which."""
+        if contract.approximates is None:
+            return Passed(message=contract.version)
+        newer = contract.version == known_versions()[-1]
+        return (
+            Problem(
+                message=(
+                    f"SGLang {shown(contract.approximates, 40)} is not known; it is judged as "
+                    f"{contract.version}, "
+                    + ("the newest known" if newer else "the nearest older one")
+                ),
+                evidence={"asked": contract.approximates, "judged_as": contract.version},
+            ),
+        )
+
+
+RULES: tuple[type[Rule], ...] = (SRC001, SRC002, SRC003, SRC004, SRC005)

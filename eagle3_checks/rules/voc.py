@@ -8,6 +8,7 @@ from eagle3_checks.checkpoint.values import VocabMap, find_map
 from eagle3_checks.contract.dims import Dims
 from eagle3_checks.contract.version import Contract
 from eagle3_checks.facts import DraftConfig, Manifest
+from eagle3_checks.rules import tokens
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
 from eagle3_checks.rules.plan import plan_of
 from eagle3_checks.rules.src import told
@@ -15,6 +16,8 @@ from eagle3_checks.rules.text import ids, shape
 from eagle3_checks.verdict import Severity
 
 REDUCED = "https://github.com/vllm-project/vllm/pull/18909"
+ENOUGH = 16
+"""Rows from which on values that are all different are no chance."""
 FILES = ("SRC001", "SRC002", "SRC004", "CFG001", "CFG003")
 
 
@@ -60,15 +63,14 @@ def _sizes(manifest: Manifest, dims: Dims, contract: Contract) -> Iterator[Probl
             message=f"d2t is missing; SGLang {contract.name} stops without one",
             fix="Export a d2t of zeros, or serve with SGLang 0.4.9 or later.",
         )
-    if d2t is not None and (dims.tied or d2t.shape != (rows,)):
-        holder = f"the tied embedding has {dims.vocab} rows" if dims.tied else ""
-        holder = holder or f"draft_vocab_size is {rows}, the rows of the head"
-        seen = d2t.shape[0] if len(d2t.shape) == 1 else None
-        if seen != (dims.vocab if dims.tied else rows):
-            yield Problem(
-                message=f"d2t is {shape(d2t.shape)}; {holder}, and each needs one entry",
-                evidence={"d2t": list(d2t.shape), "draft_vocab_size": rows},
-            )
+    if d2t is not None and d2t.shape != (rows,):
+        yield Problem(
+            message=(
+                f"d2t is {shape(d2t.shape)}; draft_vocab_size is {rows}, the rows of the head, and "
+                "each needs one entry"
+            ),
+            evidence={"d2t": list(d2t.shape), "draft_vocab_size": rows},
+        )
     if t2d is not None and t2d.shape != (dims.vocab,):
         yield Problem(
             message=(
@@ -153,7 +155,7 @@ def _targets(vocab: VocabMap, full: int) -> Iterator[Problem]:
     outside = [i for i, target in enumerate(targets) if not 0 <= target < full]
     rows = len(targets)
     # Offsets repeat, since neighbouring ids share one; ids do not.
-    absolute = rows > 1 and len(set(offsets)) == rows and all(0 <= o < full for o in offsets)
+    absolute = rows >= ENOUGH and len(set(offsets)) == rows and all(0 <= o < full for o in offsets)
     cause = "; the values look like target ids stored in place of offsets" if absolute else ""
     if outside:
         first = outside[0]
@@ -171,7 +173,11 @@ def _targets(vocab: VocabMap, full: int) -> Iterator[Problem]:
             message=f"d2t sends {double} of {rows} draft ids to a target id that has one{cause}",
             evidence={"double": double},
         )
-    if vocab.kept is not None and any(offsets) and not outside and not double:
+    if outside or double:
+        return
+    if absolute and rows < full and (vocab.kept is None or set(offsets) == set(vocab.kept)):
+        yield _absolute(vocab, rows)
+    elif vocab.kept is not None and any(offsets):
         strays = sorted(set(targets) - set(vocab.kept))
         if strays:
             yield Problem(
@@ -184,4 +190,95 @@ def _targets(vocab: VocabMap, full: int) -> Iterator[Problem]:
             )
 
 
-RULES: tuple[type[Rule], ...] = (VOC001, VOC002, VOC003)
+def _absolute(vocab: VocabMap, rows: int) -> Problem:
+    """Report a map whose values are all different, as ids are and offsets hardly ever."""
+    proof = (
+        "they are the ids that t2d keeps"
+        if vocab.kept is not None
+        else "offsets repeat wherever two neighbouring ids are kept"
+    )
+    return Problem(
+        message=(
+            f"the {rows} values of d2t are all different, as target ids are: {proof}; SGLang adds "
+            "the draft id to each"
+        ),
+        evidence={"rows": rows},
+        fix="Subtract the draft id: d2t[i] = target id - i.",
+        severity=Severity.WARNING if vocab.kept is None else Severity.ERROR,
+    )
+
+
+class VOC004(Rule):
+    """A reduced vocabulary has a head of its own: the embedding is not tied to it."""
+
+    title = "A reduced head is not tied to the embedding"
+    why = (
+        "tie_word_embeddings: true makes SGLang use the embedding as the head: its first rows, one "
+        "for each of the first target ids, stand in for the rows that were trained. Proposals are "
+        "wrong, or out of bounds. Configs inherit the flag from small targets whose own head is "
+        "tied."
+    )
+    fix = "Write tie_word_embeddings: false in the drafter's config.json."
+    references = (
+        "https://github.com/sgl-project/SpecForge/issues/139",
+        "https://github.com/Tencent/AngelSlim/issues/16",
+    )
+    requires = ("SRC002", "CFG001", "CFG003")
+
+    @staticmethod
+    def check(draft: DraftConfig) -> Outcome:
+        """Report the flag where the draft vocabulary is reduced."""
+        rows, full = draft.draft_vocab_size, draft.vocab_size
+        if not draft.tie_word_embeddings:
+            return Passed(message="tie_word_embeddings is false")
+        if rows is None or full is None or rows == full:
+            return Passed(message="tied, and the vocabulary is not reduced")
+        return (
+            Problem(
+                message=(
+                    f"tie_word_embeddings is true and draft_vocab_size {rows} differs from "
+                    f"vocab_size {full}: the embedding's first {rows} rows serve as the head"
+                ),
+                evidence={"draft_vocab_size": rows, "vocab_size": full},
+            ),
+        )
+
+
+class VOC005(Rule):
+    """t2d marks as many tokens as the draft vocabulary has."""
+
+    title = "t2d was filled by the trainer"
+    severity = Severity.WARNING
+    why = (
+        "SGLang ignores t2d, but it is written together with d2t: all true or all false is a "
+        "buffer that was never loaded, and another number of tokens than the draft vocabulary "
+        "means that the mapping was built from too little data, or for another drafter."
+    )
+    fix = "Export d2t and t2d from the training run, where the vocabulary mapping was built."
+    references = ("https://github.com/SafeAILab/EAGLE/issues/248",)
+    requires = ("VOC001",)
+
+    @staticmethod
+    def check(draft: DraftConfig, vocab: VocabMap) -> Outcome:
+        """Count the tokens that are kept."""
+        if vocab.kept is None:
+            return Skip("there is no t2d")
+        rows = draft.draft_vocab_size or draft.vocab_size
+        kept, length = len(vocab.kept), vocab.t2d_length or 0
+        if rows is None or kept == rows:
+            return Passed(message=f"t2d keeps {kept} of {length} tokens")
+        unfilled = {0: "all false", length: "all true"}.get(kept)
+        return (
+            Problem(
+                message=(
+                    f"t2d is {unfilled}, as before a mapping is loaded; it must keep {rows} of "
+                    f"{length} tokens = draft_vocab_size"
+                    if unfilled
+                    else f"t2d keeps {kept} tokens; draft_vocab_size is {rows}"
+                ),
+                evidence={"kept": kept, "draft_vocab_size": rows},
+            ),
+        )
+
+
+RULES: tuple[type[Rule], ...] = (VOC001, VOC002, VOC003, VOC004, VOC005, *tokens.RULES)

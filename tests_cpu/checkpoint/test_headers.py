@@ -71,6 +71,8 @@ def test_describes_tensors_with_absolute_offsets(read: Callable[[bytes], Header]
         (file_of(b"[" * 100_000), FileFault.NOT_JSON, "nested too deeply"),
         (file_of(b'{"a":NaN}'), FileFault.NOT_JSON, "NaN is not JSON"),
         (file_of(b'{"a":' + b"9" * 5000 + b"}"), FileFault.NOT_JSON, "not usable JSON"),
+        (file_of(b'{"\\ud800":1}'), FileFault.NOT_JSON, "half of a surrogate pair"),
+        (file_of(b'{"a":"\\uDFFF"}'), FileFault.NOT_JSON, "half of a surrogate pair"),
         (file_of([]), FileFault.BAD_HEADER, "is a list, not an object"),
         (file_of({"a": 1}), FileFault.BAD_HEADER, "its entry is a number"),
         (file_of({"a": entry(0, 1, "X9")}, b"1"), FileFault.BAD_HEADER, "dtype 'X9' is unknown"),
@@ -110,6 +112,16 @@ def test_a_key_that_stands_twice_is_found(read: Callable[[bytes], Header]) -> No
 def test_control_characters_of_names_are_not_printed(read: Callable[[bytes], Header]) -> None:
     header = read(file_of({"\x1b[2Jevil": 1}))
     assert "\x1b" not in header.problems[0].detail
+
+
+def test_a_whole_surrogate_pair_is_text(read: Callable[[bytes], Header]) -> None:
+    whole = file_of(b'{"\\ud83d\\ude00":' + json.dumps(entry(0, 1)).encode() + b"}", b"1")
+    assert list(read(whole).tensors) == ["\N{GRINNING FACE}"]
+
+
+def test_a_shape_beyond_64_bits_takes_no_time(read: Callable[[bytes], Header]) -> None:
+    huge = {"a": {**entry(0, 1), "shape": [(1 << 63) - 1] * 200_000}}
+    assert "more elements than a file can" in read(file_of(huge, b"1")).problems[0].detail
 
 
 def test_many_faults_are_cut_short(read: Callable[[bytes], Header]) -> None:

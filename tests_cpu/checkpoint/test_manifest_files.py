@@ -168,7 +168,17 @@ def test_an_index_that_promises_too_much(shards: Path) -> None:
     assert "a.safetensors holds absent.weight, which it does not" in details(read_manifest(shards))
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", '{"weight_map": {"a": 1}}', "", "{"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"weight_map": {"a": "\\ud800.safetensors"}}',
+        "[]",
+        "{}",
+        '{"weight_map": {"a": 1}}',
+        "",
+        "{",
+    ],
+)
 def test_an_index_of_another_form(tmp_path: Path, text: str) -> None:
     (tmp_path / INDEX).write_text(text)
     assert len(read_manifest(tmp_path).problems) == 1

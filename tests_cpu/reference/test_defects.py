@@ -7,8 +7,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from eagle3_checks.inspection import inspect
 from eagle3_checks.reference.defects import DEFECTS
 from eagle3_checks.reference.tensorfile import RawTensor, read_tensors, write_tensors
+from eagle3_checks.rules.registry import codes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +99,32 @@ def test_target_of_five_layers(planted: Path, tiny: Path) -> None:
     assert {name.split(".")[2] for name in gone} == {"5", "6", "7"}
     assert after[0] == {name: value for name, value in before[0].items() if name not in gone}
     assert configs(planted)[0] == configs(tiny)[0] | {"num_hidden_layers": 5}
+
+
+def errors(pair: Path, sglang: str) -> set[str]:
+    result = inspect(str(pair / "drafter"), str(pair / "target"), sglang)
+    failed = [finding for finding in result["findings"] if finding["status"] == "fail"]
+    return {finding["code"] for finding in failed if finding["severity"] == "error"}
+
+
+@pytest.mark.parametrize("planted", sorted(DEFECTS), indirect=True)
+def test_the_rules_named_are_those_that_fire(planted: Path, request: pytest.FixtureRequest) -> None:
+    defect = DEFECTS[request.node.callspec.params["planted"]]
+    expected = set(defect.codes)
+    if defect.where == "flag":
+        assert errors(planted, "0.5.23") == set()
+        assert expected <= set(codes())
+    elif defect.healthy_from:
+        assert errors(planted, defect.healthy_from) == errors(planted, "0.5.23") == set()
+        assert errors(planted, "0.5.11") == expected
+    else:
+        assert errors(planted, "0.5.23") == expected
+
+
+def test_the_healthy_pair_fires_nothing(tiny: Path) -> None:
+    result = inspect(str(tiny / "drafter"), str(tiny / "target"), values=True)
+    fired = [f for f in result["findings"] if f["status"] == "fail" and f["severity"] != "info"]
+    assert fired == []
 
 
 def test_planting_over_something_is_refused(tiny: Path, tmp_path: Path) -> None:

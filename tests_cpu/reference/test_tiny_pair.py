@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
 import torch
 from safetensors.torch import load_file
 
@@ -11,6 +10,7 @@ from eagle3_checks.reference.acceptance import simulate
 from eagle3_checks.reference.checkpoint import load_drafter
 from eagle3_checks.reference.target import capture_layers, load_target
 from eagle3_checks.reference.tokenizer import load_tokenizer
+from eagle3_checks.reference.unlooping import distinct_share
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,21 +42,15 @@ def test_target_and_drafter_fit(tiny: Path) -> None:
     assert capture_layers(target["num_hidden_layers"]) == (2, 4, 5)
 
 
-@pytest.mark.parametrize(
-    ("layers", "captured"), [(2, (1,)), (5, (2,)), (6, (2, 3)), (7, (2, 3, 4)), (61, (2, 30, 58))]
-)
-def test_default_capture(layers: int, captured: tuple[int, ...]) -> None:
-    assert capture_layers(layers) == captured
-
-
 def test_drafter_is_accepted_on_held_out_prompts(tiny: Path, prompt_folder: Path) -> None:
     torch.set_num_threads(1)
     tokenizer = load_tokenizer(tiny / "target")
     target = load_target(tiny / "target")
     drafter = load_drafter(tiny / "drafter", target.get_input_embeddings().weight)
     lines = (prompt_folder / "heldout-code.jsonl").read_text().splitlines()[:16]
-    ids = [tokenizer.encode(json.loads(line)["text"]).ids[:90] for line in lines]
-    acceptance, _ = simulate(target, drafter, torch.tensor(ids), new_tokens=64)
+    ids = [tokenizer.encode(json.loads(line)["text"]).ids for line in lines]
+    acceptance, written = simulate(target, drafter, ids, new_tokens=64)
     assert acceptance.verify_steps > 200
     assert acceptance.accept_length > 2.0
     assert acceptance.per_position[0] > 0.5
+    assert distinct_share(torch.stack(written)) > 0.3

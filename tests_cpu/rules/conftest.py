@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,70 +13,59 @@ from eagle3_checks.checkpoint import (
     read_target_config,
     read_vocab_map,
 )
+from eagle3_checks.checkpoint.scan import scan
+from eagle3_checks.checkpoint.tokenizer import read_tokenizer
 from eagle3_checks.contract import contract_for
 from eagle3_checks.facts import (
     Acceptance,
     CaptureSeen,
     ForwardSeen,
     Interval,
-    LoadedTensor,
     LoadSeen,
     ServerSeen,
     Stream,
     Throughput,
     Wiring,
 )
-from eagle3_checks.profile import Floors, Speculation
+from eagle3_checks.profile import Floors, Server, Speculation
 from eagle3_checks.rules.base import Facts, run_rule
 from eagle3_checks.rules.registry import by_code
 from eagle3_checks.verdict import Finding
+from tests_cpu.rules.seen import CAPTURE, LOAD, forward
 
 Judge = Callable[..., tuple[Finding, ...]]
-
-LOAD = LoadSeen(
-    model_class="LlamaForCausalLMEagle3",
-    rank=0,
-    tensors=(
-        LoadedTensor(name="fc.weight", shape=(16, 48), dtype="BF16", into=("model.fc.weight",)),
-        LoadedTensor(name="d2t", shape=(64,), dtype="I64", into=("hot_token_id",)),
-        LoadedTensor(name="t2d", shape=(128,), dtype="BOOL", into=()),
-    ),
-    unwritten=("model.embed_tokens.weight",),
-    shared=("model.embed_tokens.weight",),
-)
-CAPTURE = CaptureSeen(rank=0, target_class="LlamaForCausalLM", layers=(2, 4, 5))
-
-
-def forward(mode: str, width: int = 48, **changes: Any) -> ForwardSeen:
-    ran = width != 16
-    values = {
-        "rank": 0,
-        "mode": mode,
-        "width": width,
-        "embed_width": 16,
-        "fc_ran": ran,
-        "fc_in": width if ran else None,
-        "fc_out": 16 if ran else None,
-    }
-    return ForwardSeen(**{**values, **changes})
 
 
 @pytest.fixture
 def judge_files(tmp_path: Path, healthy_pair: Callable[..., tuple[Path, Path]]) -> Judge:
-    """Return `judge_files(code, version=, speculation=, **pair)`: one rule over a written pair."""
+    """Return `judge_files(code, version=, serving=, edit=, **pair)`: one rule over a written pair.
 
-    def judge(
-        code: str, version: str = "0.5.23", speculation: Any = None, **pair: Any
+    `edit` changes the files, given both folders; `values` reads the weights too.
+    """
+
+    def judge(  # noqa: PLR0913 - one argument for each fact
+        code: str,
+        version: str = "0.5.23",
+        speculation: Speculation | None = None,
+        *,
+        serving: Server | None = None,
+        edit: Callable[[Path, Path], object] | None = None,
+        values: bool = False,
+        **pair: Any,
     ) -> tuple[Finding, ...]:
         count = sum(1 for _ in tmp_path.iterdir())
         target, drafter = healthy_pair(tmp_path / str(count), **pair)
-        return run_rule(by_code(code), file_facts(target, drafter, version, speculation))
+        if edit:
+            edit(target, drafter)
+        facts = file_facts(target, drafter, version, speculation)
+        seen = scan(drafter, facts.manifest, target) if values and facts.manifest else None
+        return run_rule(by_code(code), replace(facts, serving=serving, values=seen))
 
     return judge
 
 
 def file_facts(
-    target: Path, drafter: Path, version: str = "0.5.23", speculation: Any = None
+    target: Path, drafter: Path, version: str = "0.5.23", speculation: Speculation | None = None
 ) -> Facts:
     manifest = read_manifest(drafter)
     return Facts(
@@ -83,6 +73,7 @@ def file_facts(
         draft=read_draft_config(drafter),
         vocab=read_vocab_map(drafter, manifest),
         target=read_target_config(target),
+        tokenizer=read_tokenizer(target),
         contract=contract_for(version),
         speculation=speculation or Speculation(),
     )

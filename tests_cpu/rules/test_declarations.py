@@ -28,7 +28,7 @@ def test_a_rule_is_declared_in_full(rule: type[Rule]) -> None:
     assert rule.why.endswith(".")
     assert rule.fix.endswith(".")
     assert isinstance(rule.severity, Severity)
-    assert set(rule.needs()) <= set(fact_names())
+    assert set(rule.needs()) <= set(rule.takes()) <= set(fact_names())
     assert all(r.startswith(("https://", "docs/")) for r in rule.references)
     assert rule.check.__doc__
 
@@ -40,3 +40,8 @@ def test_prerequisites_exist_and_ask_for_no_more_stages(rule: type[Rule]) -> Non
         assert codes().index(code) < codes().index(rule.code())
         if set(rule.needs()) <= STATIC_FACTS:
             assert set(prerequisite.needs()) <= STATIC_FACTS
+
+
+def test_a_fact_with_a_default_is_one_a_rule_can_do_without() -> None:
+    rule = by_code("CFG002")
+    assert set(rule.takes()) - set(rule.needs()) == {"serving"}

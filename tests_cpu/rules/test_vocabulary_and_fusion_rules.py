@@ -147,7 +147,6 @@ def test_stated_layers_that_repeat(judge_files: Judge) -> None:
         ({"d2t": ...}, {}, "d2t is missing: draft_vocab_size 64 is below vocab_size 128"),
         ({"d2t": offsets(*[0] * 60)}, {}, "d2t is [60]; draft_vocab_size is 64"),
         ({}, {"draft_vocab_size": 32}, "d2t is [64]; draft_vocab_size is 32"),
-        ({}, {"tie_word_embeddings": True}, "d2t is [64]; the tied embedding has 128 rows"),
         ({}, {"draft_vocab_size": None}, "d2t is [64]; draft_vocab_size is 128"),
     ],
 )
