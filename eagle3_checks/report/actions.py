@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from eagle3_checks.report.floors import floor_of, floors_by_concurrency, origin
 from eagle3_checks.report.result import harmless
-from eagle3_checks.report.rows import grouped, interval, origin, positions, rows, setting_of
+from eagle3_checks.report.rows import grouped, interval, positions, rows
 from eagle3_checks.report.text import counts, label_of, lead
 
 MAX_ROWS = 50
@@ -90,9 +91,9 @@ def markdown(text: str) -> str:
 def _figures(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     measured = result["measurements"]
     acceptance = measured.get("acceptance") or {}
-    for key in ("accept_length", "accept_rate"):
+    for key, code in (("accept_length", "ACC001"), ("accept_rate", "ACC002")):
         if acceptance.get(key):
-            asked = result["profile"].get(f"floors.{key}", {}).get("value")
+            asked = floor_of(result, code)
             floor = f"at least {asked:.2f}" if asked is not None else ""
             yield key.replace("_", " "), interval(acceptance[key]), floor
     if acceptance.get("per_position"):
@@ -101,7 +102,7 @@ def _figures(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         prompts = f"{grouped(acceptance['prompts'])} prompts"
         yield "verify steps", f"{grouped(acceptance['verify_steps'])} over {prompts}", ""
     throughput = measured.get("throughput") or {}
-    floors = result["profile"].get("floors.tokens_per_second", {}).get("value") or {}
+    floors = floors_by_concurrency(result, "SPD001")
     ups = {e["concurrency"]: e["ratio"] for e in throughput.get("speed_ups") or ()}
     for stream in throughput.get("streams") or ():
         concurrency = stream["concurrency"]
@@ -130,7 +131,7 @@ def _rank(finding: Found) -> tuple[bool, bool]:
 
 
 def _where(finding: Found, result: Mapping[str, Any], workspace: str) -> dict[str, str]:
-    name, _, line = origin(result, setting_of(finding["code"])).rpartition(":")
+    name, _, line = origin(result, finding["code"]).rpartition(":")
     if not (workspace and name and line.isdigit()):
         return {}
     try:

@@ -28,8 +28,10 @@ def properties(findings: Sequence[Finding]) -> list[Property]:
         "status": worst.status.value,
         "severity": worst.severity.value,
         "message": "\n".join(f.message for f in findings if f.status is worst.status),
-        "measured": _figure(worst.evidence, ("value", "width", "fc_in"), "tokens_per_second"),
-        "floor": _figure(worst.evidence, ("floor", "wanted"), "floor"),
+        "measured": _figure(
+            worst.evidence, ("value", "change", "width", "fc_in"), "tokens_per_second"
+        ),
+        "floor": _figure(worst.evidence, ("floor", "margin", "wanted"), "floor"),
     }
     return [(PREFIX + name, harmless(text)) for name, text in named.items() if text]
 

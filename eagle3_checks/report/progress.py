@@ -36,7 +36,7 @@ class TerminalProgress:
         with self._uncaptured():
             self._out = os.fdopen(os.dup(self._terminal.fileno()), "w", encoding="utf-8")
         self._out.write("\n")  # leaves the line of dots that pytest is writing
-        console = Console(file=self._out, force_terminal=True, legacy_windows=False)
+        console = Console(file=self._out, force_terminal=True, width=_columns(self._out))
         self._shown = Progress(
             TextColumn("{task.description}"),
             TextColumn("{task.fields[estimate]}"),
@@ -74,3 +74,11 @@ def running(estimate: Interval | None) -> str:
     if estimate is None:
         return ""
     return f"{estimate.value:.2f} \\[{estimate.low:.2f}, {estimate.high:.2f}]"
+
+
+def _columns(terminal: TextIO) -> int | None:
+    """Width of the terminal itself: rich asks standard streams, which pytest has replaced."""
+    try:
+        return os.get_terminal_size(terminal.fileno()).columns or None
+    except OSError:
+        return None

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from eagle3_checks.report.floors import origin
+
 SYMPTOMS = ("ACC", "LOS", "SPD")
 """Families that measure what the others explain."""
 FLAT = 0.1
@@ -34,11 +36,9 @@ def rows(finding: Mapping[str, Any], result: Mapping[str, Any]) -> tuple[Row, ..
 def seen(finding: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[Row]:
     """Yield what was measured and what was asked; a row without label is the message."""
     evidence = finding["evidence"]
-    figures = tuple(_figures(finding, result))
-    told = any(row.label == "measured" for row in figures) and "floor" in evidence
-    if not told and finding["message"] != finding["title"]:
+    if not _told(evidence) and finding["message"] != finding["title"]:
         yield Row("", finding["message"])
-    yield from figures
+    yield from _figures(finding, result)
     shares = evidence.get("per_position")
     if shares:
         yield Row("position", "   ".join(filter(None, (positions(shares), shape(shares)))))
@@ -118,70 +118,50 @@ def grouped(number: int) -> str:
     return f"{number:,}".replace(",", " ")
 
 
-def origin(result: Mapping[str, Any], key: str) -> str:
-    """Say where a setting of the profile came from, or nothing."""
-    return str(result["profile"].get(key, {}).get("origin", ""))
-
-
-def setting_of(code: str) -> str:
-    """Return the setting that holds the floor of a rule, or nothing."""
-    named = {"ACC001": "floors.accept_length", "ACC002": "floors.accept_rate"}
-    return named.get(code, "floors.tokens_per_second" if code.startswith("SPD") else "")
-
-
 def command(words: Sequence[str]) -> str:
     """Write a command as one line for a shell."""
     return shlex.join(words)
 
 
+def _told(evidence: Mapping[str, Any]) -> bool:
+    """Whether the evidence holds all that the message says: a figure, its interval, its floor."""
+    return {"value", "low", "high", "level", "floor"} <= set(evidence)
+
+
 def _figures(finding: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[Row]:
-    evidence = finding["evidence"]
-    unit = " tok/s" if finding["family"] == "SPD" else ""
-    value = evidence.get("value")
-    if isinstance(value, int | float):
-        yield Row("measured", "   ".join(filter(None, (_value(evidence, unit), _counts(evidence)))))
-        for name in ("floor", "baseline"):
-            wanted = evidence.get(name)
-            if isinstance(wanted, Mapping):
-                wanted = wanted.get("value")
-            if isinstance(wanted, int | float):
-                where = origin(result, setting_of(finding["code"])) if name == "floor" else ""
-                digits = 1 if unit else 2
-                inside = _inside(evidence, wanted)
-                text = f"{wanted:.{digits}f}{unit}"
-                yield Row(name, "  ".join(filter(None, (text, where, inside))))
-    elif finding["family"] == "SPD" and evidence:
-        streams = [
-            f"{concurrency}: {entry['tokens_per_second']:.1f} of {entry['floor']:.1f}"
-            for concurrency, entry in evidence.items()
-            if isinstance(entry, Mapping) and entry.get("floor") is not None
-        ]
-        if streams:
-            where = origin(result, "floors.tokens_per_second")
-            yield Row("streams", "   ".join(filter(None, (*streams, "tok/s of floor", where))))
+    evidence, where = finding["evidence"], origin(result, finding["code"])
+    if _told(evidence):
+        counts = _counts(evidence)
+        yield Row("measured", "   ".join(filter(None, (interval(evidence), counts))))
+    floor = evidence.get("floor")
+    if isinstance(floor, int | float):
+        parts = (f"{floor:.2f}", where, _inside(evidence))
+        yield Row("floor", "  ".join(filter(None, parts)))
+        return
+    streams = [
+        f"{concurrency}: {entry['tokens_per_second']:.1f} of {entry['floor']:.1f}"
+        for concurrency, entry in evidence.items()
+        if isinstance(entry, Mapping) and entry.get("floor") is not None
+    ]
+    if streams:
+        yield Row("streams", "   ".join(filter(None, (*streams, "tok/s of floor", where))))
 
 
-def _value(evidence: Mapping[str, Any], unit: str) -> str:
-    digits = 1 if unit else 2
-    if {"low", "high", "level"} <= set(evidence):
-        text, _, level = interval(evidence, digits).partition("]")
-        return f"{text}]{unit}{level}"
-    return f"{evidence['value']:.{digits}f}{unit}"
-
-
-def _inside(evidence: Mapping[str, Any], wanted: float) -> str:
-    low, high = evidence.get("low"), evidence.get("high")
-    if not isinstance(low, int | float) or not isinstance(high, int | float):
+def _inside(evidence: Mapping[str, Any]) -> str:
+    if not _told(evidence) or not evidence["low"] < evidence["floor"] <= evidence["high"]:
         return ""
-    return "inside the interval" if low < wanted <= high else ""
+    detectable = evidence.get("detectable")
+    if not isinstance(detectable, int | float):
+        return "inside the interval"
+    return f"inside the interval; this run could tell {detectable:.2f} from it"
 
 
 def _counts(evidence: Mapping[str, Any]) -> str:
-    parts = [
-        f"{grouped(evidence[key])} {noun}"
-        for key, noun in (("prompts", "prompts"), ("verify_steps", "verify steps"))
-        if isinstance(evidence.get(key), int)
-    ]
-    if "prompts" in evidence and "low" in evidence:
-        parts.append("clustered by prompt")
-    return ", ".join(parts)
+    parts = []
+    if isinstance(evidence.get("prompts"), int):
+        prompts, planned = evidence["prompts"], evidence.get("planned") or evidence["prompts"]
+        some = f"{grouped(prompts)} of " if prompts < planned else ""
+        parts.append(f"{some}{grouped(planned)} prompts")
+    if isinstance(evidence.get("verify_steps"), int):
+        parts.append(f"{grouped(evidence['verify_steps'])} verify steps")
+    return ", ".join((*parts, "clustered by prompt")) if parts else ""

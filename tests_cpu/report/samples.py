@@ -30,7 +30,8 @@ PROFILE = {
     "speed.concurrencies": {"value": [1, 8], "origin": "environment EAGLE3_CHECKS_SPEED"},
     "floors.accept_length": {"value": 2.25, "origin": f"{FILE}:52"},
     "floors.accept_rate": {"value": 0.41, "origin": f"{FILE}:54"},
-    "floors.tokens_per_second": {"value": {"1": 50.0}, "origin": f"{FILE}:57"},
+    "floors.tokens_per_second": {"value": {"1": 50.0, "B300:8": 900.0}, "origin": f"{FILE}:57"},
+    "floors.speed_up": {"value": {"1": 1.8}, "origin": f"{FILE}:60"},
 }
 
 
@@ -189,7 +190,11 @@ def dead() -> dict[str, Any]:
 
 
 def stream(concurrency: int, speed: float) -> dict[str, Any]:
+    token = concurrency / speed
     return {
+        "interval": interval(speed, 0.03 * speed, 16),
+        "first_token": {"p50": 12 * token, "p99": 31 * token, "n": 16},
+        "between_tokens": {"p50": token, "p99": 2.4 * token, "n": 4080},
         "concurrency": concurrency,
         "requests": 16,
         "failed": 0,
@@ -251,7 +256,7 @@ def healthy() -> dict[str, Any]:
         },
         "baseline": {
             "path": "baselines/kimi-k2.5.json",
-            "state": "kept",
+            "state": "alike",
             "recorded": "2026-02-20T08:00:00+00:00",
             "accept_length": 2.74,
             "margin": 0.05,
@@ -262,8 +267,14 @@ def healthy() -> dict[str, Any]:
         "history": [
             {
                 "recorded": f"2026-02-{day:02}T08:00:00+00:00",
+                "verdict": "reached",
                 "sglang": "0.5.22" if day < 14 else "0.5.23",
-                "accept_length": interval(value, 0.07),
+                "accept_length": value,
+                "low": value - 0.07,
+                "high": value + 0.07,
+                "prompts": 480,
+                "verify_steps": 43000,
+                "tokens_per_second": {"1": 70.0},
             }
             for day, value in ((2, 2.61), (5, 2.66), (9, 2.58), (14, 2.71), (18, 2.75), (20, 2.74))
         ],

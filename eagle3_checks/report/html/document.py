@@ -53,6 +53,7 @@ def page(result: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["ms"] = _milliseconds
     environment.filters["n"] = lambda value: f"{value:.1f}".removesuffix(".0")
     text: str = environment.get_template(TEMPLATE).render(_context(result))
     return text
@@ -68,12 +69,25 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
         "length": _length(result),
         "facts": tuple(_facts(result)),
         "drawings": tuple(filter(None, _drawings(result))),
+        "speeds": figures.speeds(result),
         "bad": sorted((f for f in found if f["rank"] < _PASSED), key=lambda f: f["rank"]),
         "passed": [f for f in found if f["rank"] == _PASSED],
         "skipped": [f for f in found if f["rank"] > _PASSED],
         "settings": [(k, _shown(v["value"]), v["origin"]) for k, v in result["profile"].items()],
         "surroundings": tuple(_surroundings(result)),
     }
+
+
+def _milliseconds(quantiles: Mapping[str, float] | None) -> str:
+    """Write median and 99th percentile, as in ``41 / 96``."""
+    if not quantiles:
+        return "not measured"
+    each = (1000 * quantiles[key] for key in ("p50", "p99"))
+    return " / ".join(f"{value:.{0 if value >= _WHOLE else 1}f}" for value in each)
+
+
+_WHOLE = 100
+"""Milliseconds from which on tenths say nothing."""
 
 
 _PASSED = 3

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eagle3_checks.report.floors import floor_of, floors_by_concurrency
+
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
@@ -51,6 +53,10 @@ class Speed:
     base: Estimate | None
     speedup: Estimate | None
     floor: float | None
+    wanted_speedup: float | None = None
+    first_token: Mapping[str, float] | None = None
+    """``p50`` and ``p99`` in seconds."""
+    between_tokens: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +97,7 @@ def setting(result: Mapping[str, Any], key: str) -> Any:
 
 def floor(result: Mapping[str, Any]) -> float | None:
     """Return the floor of the accept length."""
-    found = estimate(setting(result, "floors.accept_length"))
-    return found.value if found else None
+    return floor_of(result, "ACC001")
 
 
 def ceiling(result: Mapping[str, Any]) -> float | None:
@@ -168,7 +173,8 @@ def groups(result: Mapping[str, Any], key: str) -> tuple[Group, ...]:
 def speeds(result: Mapping[str, Any]) -> tuple[Speed, ...]:
     """Return output speed by concurrency, lowest first."""
     measured = result["measurements"].get("throughput") or {}
-    floors = setting(result, "floors.tokens_per_second") or {}
+    floors = floors_by_concurrency(result, "SPD001")
+    gains = floors_by_concurrency(result, "SPD004")
     base = {e["concurrency"]: _speed(e) for e in measured.get("base") or ()}
     ups = {e["concurrency"]: estimate(e.get("ratio")) for e in measured.get("speed_ups") or ()}
     found = []
@@ -176,7 +182,6 @@ def speeds(result: Mapping[str, Any]) -> tuple[Speed, ...]:
         seen, concurrency = _speed(stream), stream["concurrency"]
         if seen is None:
             continue
-        wanted = estimate(floors.get(str(concurrency)))
         before, up = base.get(concurrency), ups.get(concurrency)
         if up is None and before and before.value:
             up = Estimate(value=seen.value / before.value)
@@ -186,7 +191,10 @@ def speeds(result: Mapping[str, Any]) -> tuple[Speed, ...]:
                 seen=seen,
                 base=before,
                 speedup=up,
-                floor=wanted.value if wanted else None,
+                floor=floors.get(str(concurrency)),
+                wanted_speedup=gains.get(str(concurrency)),
+                first_token=stream.get("first_token"),
+                between_tokens=stream.get("between_tokens"),
             )
         )
     return tuple(sorted(found, key=lambda s: s.concurrency))
@@ -204,7 +212,7 @@ def history(result: Mapping[str, Any]) -> tuple[Run, ...]:
     earlier = [
         Run(created=str(e.get("recorded", "")), sglang=str(e.get("sglang") or ""), seen=seen)
         for e in result["measurements"].get("history") or ()
-        if (seen := estimate(e.get("accept_length")))
+        if (seen := _past(e))
     ]
     here = accept_length(result)
     if not earlier or here is None:
@@ -212,6 +220,13 @@ def history(result: Mapping[str, Any]) -> tuple[Run, ...]:
     sglang = str(result["subject"].get("sglang") or "")
     this = Run(created=str(result.get("created", "")), sglang=sglang, seen=here, this=True)
     return (*earlier, this)
+
+
+def _past(entry: Mapping[str, Any]) -> Estimate | None:
+    value = entry.get("accept_length")
+    if not isinstance(value, int | float):
+        return None
+    return Estimate(value=value, low=entry.get("low"), high=entry.get("high"))
 
 
 def _detail(entry: Mapping[str, Any]) -> tuple[Estimate | None, float | None]:

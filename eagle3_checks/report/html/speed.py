@@ -67,7 +67,11 @@ def draw_speedup(speeds: Sequence[Speed], break_even: float | None = None) -> Dr
         width=WIDTH,
         height=HEIGHT,
         marks=tuple(_speedups(shown, break_even)),
-        legend=(("seen", "measured"), ("even", "no gain")),
+        legend=(
+            ("seen", "measured"),
+            ("even", "no gain"),
+            *([("floor", "floor")] if any(s.wanted_speedup for s in shown) else []),
+        ),
         note=note,
     )
 
@@ -153,6 +157,10 @@ def _speedups(speeds: Sequence[Speed], break_even: float | None) -> Iterator[Mar
             anchor="end" if left else "start",
             halo=True,
         )
+    for speed in speeds:
+        if speed.wanted_speedup:
+            a, line = x(speed.concurrency), y(speed.wanted_speedup)
+            yield Line(x1=a - 16, y1=line, x2=a + 16, y2=line, look="floor")
     yield Path(points=[(x(c), y(up.value)) for c, up in ups], look="seen-line")
     for concurrency, up in ups:
         a, top = x(concurrency), up.value
