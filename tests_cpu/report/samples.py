@@ -5,6 +5,7 @@ Dates and versions are fixed, so that what is rendered can be compared.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -161,7 +162,7 @@ def a_result(
         },
         reproduce=reproduce,
     )
-    result["profile"] = PROFILE
+    result["profile"] = copy.deepcopy(PROFILE)
     result["environment"]["python"] = "3.12.0"
     return result | {"created": CREATED, "tool_version": "0.1.0"}
 
