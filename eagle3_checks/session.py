@@ -10,15 +10,22 @@ import io
 import json
 import os
 import shlex
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from eagle3_checks.gate import Gate
+from eagle3_checks.measure.progress import SILENT, Progress
 from eagle3_checks.profile import Resolved
+from eagle3_checks.report.actions import annotate, append_summary
 from eagle3_checks.report.from_gate import gate_result
+from eagle3_checks.report.html import write_html
+from eagle3_checks.report.junit import add_suite_properties
+from eagle3_checks.report.progress import TerminalProgress
 from eagle3_checks.report.result import Result, build_result, write_json
 from eagle3_checks.report.terminal import render, terminal_width
 from eagle3_checks.verdict import ExitCode, Verdict, exit_code
@@ -56,7 +63,10 @@ class GateSession:
             pytest.skip(self.not_run_reason.partition("\n")[0])
         option = self.config.option
         self._gate = Gate(
-            self.resolved, option.eagle3_artefacts, keep_going=option.eagle3_keep_going
+            self.resolved,
+            option.eagle3_artefacts,
+            keep_going=option.eagle3_keep_going,
+            progress=self._progress(),
         )
         return self._gate
 
@@ -69,6 +79,15 @@ class GateSession:
         """Take a worker's result; the last one that measured something stays."""
         if WORKER_KEY in output:
             self.result = json.loads(output[WORKER_KEY])
+
+    def publish(self) -> None:
+        """Give the result to JUnit XML, which pytest writes as the session ends."""
+        if getattr(self.config, "workeroutput", None) is not None:
+            return
+        if self.result is None:
+            self.collect()  # the gate is still open where a run ends early, as with -x
+        if self.result is not None:
+            add_suite_properties(self.config.pluginmanager.get_plugins(), self.result)
 
     def finish(self, session: pytest.Session) -> None:
         """Publish the result to the controller, or write it and set the exit code."""
@@ -86,9 +105,11 @@ class GateSession:
             return
         if self.result is None:
             self.result = self._nothing_measured()
-        path = self.config.option.eagle3_json
-        if path:
-            write_json(self.result, path)
+        option = self.config.option
+        if option.eagle3_json:
+            write_json(self.result, option.eagle3_json)
+        if option.eagle3_html:
+            write_html(self.result, option.eagle3_html)
         code = exit_code(Verdict(self.result["verdict"]), bisect=bisect)
         others_failed = status == pytest.ExitCode.TESTS_FAILED and code is ExitCode.PASS
         if others_failed:
@@ -109,9 +130,38 @@ class GateSession:
         reporter.write(buffer.getvalue())
         if self.not_run_reason:
             reporter.write_line("\n" + self.not_run_reason)
-        json_path = self.config.option.eagle3_json
-        if json_path:
-            reporter.write_line(f"result     {json_path}")
+        for name, path in self._written().items():
+            reporter.write_line(f"{name:<10} {path}")
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            self._tell_github(reporter)
+
+    def _written(self) -> dict[str, Path]:
+        option = self.config.option
+        paths = {"result": option.eagle3_json, "page": option.eagle3_html}
+        return {name: path for name, path in paths.items() if path}
+
+    def _tell_github(self, reporter: Any) -> None:
+        """Annotate the workflow's run, and append to its summary."""
+        if self.result is None:
+            return
+        for line in annotate(self.result, os.environ.get("GITHUB_WORKSPACE", "")):
+            reporter.write_line(line)
+        summary = os.environ.get("GITHUB_STEP_SUMMARY")
+        if summary:
+            try:
+                append_summary(self.result, Path(summary))
+            except OSError as error:
+                reporter.write_line(f"no step summary: {error}")
+
+    def _progress(self) -> Progress:
+        """Return a progress line where a person watches: a terminal, and no xdist worker."""
+        manager = self.config.pluginmanager
+        reporter, capture = (manager.get_plugin(n) for n in ("terminalreporter", "capturemanager"))
+        if reporter is None or capture is None or not reporter.isatty:
+            return SILENT
+        if getattr(self.config, "workeroutput", None) is not None or sys.__stdout__ is None:
+            return SILENT
+        return TerminalProgress(sys.__stdout__, capture.global_and_fixture_disabled)
 
     def _nothing_measured(self) -> Result:
         profile = self.resolved.profile
@@ -126,13 +176,15 @@ class GateSession:
     def _command(self) -> str:
         """Return the one command that repeats this gate."""
         option = self.config.option
-        words = ["pytest", "-m", "gpu"]
-        for name in ("profile", "target", "draft", "url", "device"):
-            value = getattr(option, f"eagle3_{name}")
+        own = self.config.inipath == Path(__file__).with_name("gate.ini")
+        words = ["eagle3-checks", "gate"] if own else ["pytest", "-m", "gpu"]
+        prefix = "--" if own else "--eagle3-"
+        for name in ("profile", "target", "draft", "url", "device", "baseline", "compare-base"):
+            value = getattr(option, f"eagle3_{name.replace('-', '_')}")
             if value:
-                words += [f"--eagle3-{name}", str(value)]
+                words += [f"{prefix}{name}", str(value)]
         if option.eagle3_keep_going:
-            words.append("--eagle3-keep-going")
+            words.append(f"{prefix}keep-going")
         return shlex.join(words)
 
 

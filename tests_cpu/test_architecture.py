@@ -14,7 +14,7 @@ STANDALONE = "inside"
 # Each room and the rooms below it that it may import.
 BELOW: dict[str, set[str]] = {
     "facts": set(),
-    "verdict": set(),
+    "verdict": {"facts"},
     "shipped": set(),
     "profile": set(),
     "settings": {"profile", "shipped"},
@@ -22,12 +22,13 @@ BELOW: dict[str, set[str]] = {
     "contract": {"facts"},
     "rules": {"contract", "checkpoint", "facts", "profile", "verdict"},
     "server": {"contract", "facts", "profile", "settings", "shipped"},
-    "measure": {"contract", "facts", "profile", "server", "shipped"},
+    "measure": {"contract", "facts", "profile", "server", "shipped", "verdict"},
     "reference": {"checkpoint", "contract", "facts", "profile", "shipped"},
 }
 LOW = set(BELOW)
 BELOW |= {
-    "gate": LOW,
+    "measuring": LOW,
+    "gate": LOW | {"measuring"},
     "inspection": LOW | {"report"},
     "report": LOW | {"gate"},
     "doctor": LOW,

@@ -84,8 +84,18 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.answer(404)
 
+    def stream(self, meta: dict[str, Any]) -> None:
+        """Send the answer in two chunks, as server-sent events, to the end of the connection."""
+        self.send_response(200)
+        self.end_headers()
+        tokens = meta["completion_tokens"]
+        for now in (1, tokens):
+            event = json.dumps({"text": "x", "meta_info": meta | {"completion_tokens": now}})
+            self.wfile.write(f"data: {event}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
+
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         Handler.requests += 1
         if Handler.requests >= self.given.dies_after:
             os._exit(9)
@@ -102,7 +112,10 @@ class Handler(BaseHTTPRequestHandler):
                 "spec_num_proposed_drafts": 3 * steps,
                 "spec_correct_drafts_histogram": histogram,  # type: ignore[dict-item]
             }
-        self.answer(200, {"text": "x", "meta_info": meta})
+        if asked.get("stream"):
+            self.stream(meta)
+        else:
+            self.answer(200, {"text": "x", "meta_info": meta})
 
 
 def main() -> int:
