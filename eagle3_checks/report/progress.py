@@ -73,7 +73,9 @@ def running(estimate: Interval | None) -> str:
     """Write an estimate as it stands, as in ``2.23 [2.15, 2.31]``; brackets are no markup."""
     if estimate is None:
         return ""
-    return f"{estimate.value:.2f} \\[{estimate.low:.2f}, {estimate.high:.2f}]"
+    digits = 2 if estimate.value < 10 else 1  # noqa: PLR2004 - three or four digits do
+    low, high = (f"{end:.{digits}f}" for end in (estimate.low, estimate.high))
+    return f"{estimate.value:.{digits}f} \\[{low}, {high}]"
 
 
 def _columns(terminal: TextIO) -> int | None:

@@ -106,7 +106,11 @@ def _acceptance(acceptance: Mapping[str, Any]) -> Iterator[str]:
         if len(groups) > 1:
             shown = (f"{g['name']}: {g['accept_length']['value']:.2f}" for g in groups)
             yield f"{name}   " + "   ".join(shown)
-    yield from filter(None, (acceptance.get("stopped"), acceptance["missing"]))
+    if acceptance.get("stopped"):
+        prompts = f"{grouped(acceptance['prompts'])} of {grouped(acceptance['planned'])} prompts"
+        yield f"ended after {prompts}: {acceptance['stopped']}"
+    if acceptance["missing"]:
+        yield acceptance["missing"]
 
 
 def _baseline(seen: Mapping[str, Any]) -> Iterator[str]:

@@ -181,6 +181,8 @@ def dead() -> dict[str, Any]:
             "failed_requests": 0,
             "missing": None,
             "contradictions": [],
+            "planned": 240,
+            "stopped": "the verdict was certain",
         },
         "throughput": {"streams": [stream(1, 24.8), stream(8, 161.5)]},
         "stage_seconds": {"server start": 812.0, "acceptance": 241.0, "throughput": 96.0},

@@ -146,6 +146,12 @@ def test_intervals_that_have_no_end_are_left_out() -> None:
     assert "no interval" in Outline(page(result)).texts
 
 
+def test_one_group_is_not_drawn_beside_the_whole() -> None:
+    result = samples.healthy()
+    del result["measurements"]["acceptance"]["by_set"][1:]
+    assert "by-prompt-set" not in Outline(page(result)).figures()
+
+
 def test_a_tree_has_no_positions() -> None:
     result = samples.healthy()
     result["measurements"]["acceptance"]["per_position"] = None

@@ -162,6 +162,8 @@ def _facts(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "accept rate", f"{rate.value:.2f}", _interval(rate)
     if measured:
         remark = f"{grouped(measured['prompts'])} prompts"
+        if measured.get("stopped"):
+            remark += f" of {grouped(measured['planned'])}: {measured['stopped']}"
         yield "verify steps", grouped(measured["verify_steps"]), remark
     speeds = figures.speeds(result)
     if speeds:

@@ -160,11 +160,14 @@ def at_floor(floor: float | None, positions: int) -> tuple[float, ...]:
 
 
 def groups(result: Mapping[str, Any], key: str) -> tuple[Group, ...]:
-    """Return the accept length of all prompts and by `key` (``by_set``, ``by_prompt_tokens``)."""
+    """Return the accept length of all prompts and by `key` (``by_set``, ``by_prompt_tokens``).
+
+    A single group is all prompts over again: nothing is returned then.
+    """
     measured = acceptance(result)
     found = tuple(_groups(measured.get(key) or ()))
     whole = accept_length(result)
-    if not found or whole is None:
+    if len(found) < 2 or whole is None:  # noqa: PLR2004 - two make a comparison
         return ()
     total = Group(name="all prompts", seen=whole, prompts=measured["prompts"], whole=True)
     return (total, *found)

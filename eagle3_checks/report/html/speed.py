@@ -45,7 +45,9 @@ def draw_speed(speeds: Sequence[Speed]) -> Drawing | None:
         height=HEIGHT,
         marks=tuple(_speeds(shown)),
         legend=tuple(legend),
-        note="Logarithmic: equal distances are equal speed-ups." if len(legend) > 1 else "",
+        note="Logarithmic: equal distances are equal speed-ups."
+        if any(s.base for s in shown)
+        else "",
     )
 
 
