@@ -21,7 +21,7 @@ from rich.console import Console
 from eagle3_checks.gate import Gate
 from eagle3_checks.measure.progress import SILENT, Progress
 from eagle3_checks.profile import Resolved
-from eagle3_checks.report.actions import annotate, append_summary
+from eagle3_checks.report.actions import annotate, append_summary, paused
 from eagle3_checks.report.from_gate import gate_result
 from eagle3_checks.report.html import write_html
 from eagle3_checks.report.junit import add_suite_properties
@@ -120,6 +120,10 @@ class GateSession:
         """Print the report at the end of the controller's output."""
         if getattr(self.config, "workeroutput", None) is not None or self.result is None:
             return
+        on_github = os.environ.get("GITHUB_ACTIONS") == "true"
+        pause, go_on = paused()
+        if on_github:
+            reporter.write_line(pause)
         reporter.section("EAGLE-3 gate", sep="=")
         buffer = io.StringIO()  # pytest still captures stdout here; its reporter does not
         colour = reporter.hasmarkup and "NO_COLOR" not in os.environ
@@ -132,7 +136,8 @@ class GateSession:
             reporter.write_line("\n" + self.not_run_reason)
         for name, path in self._written().items():
             reporter.write_line(f"{name:<10} {path}")
-        if os.environ.get("GITHUB_ACTIONS") == "true":
+        if on_github:
+            reporter.write_line(go_on)
             self._tell_github(reporter)
 
     def _written(self) -> dict[str, Path]:

@@ -8,6 +8,7 @@ https://docs.github.com/actions/reference/workflow-commands-for-github-actions
 from __future__ import annotations
 
 import html
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,15 @@ def command(name: str, message: str, **properties: str) -> str:
     """Return a workflow command; message and properties are escaped as the runner reads them."""
     given = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value)
     return f"::{name}{' ' if given else ''}{given}::{_data(message)}"
+
+
+def paused() -> tuple[str, str]:
+    """Return the commands between which the runner takes no line for a command.
+
+    A line that a report wraps may begin anywhere in a text, also where that looks like a command.
+    """
+    token = secrets.token_hex(16)
+    return f"::stop-commands::{token}", f"::{token}::"
 
 
 def markdown(text: str) -> str:

@@ -127,6 +127,9 @@ def test_github_gets_annotations_and_a_summary(
         [r"::error title=ACC001 .*,file=profile\.toml,line=\d+::measured: .*"]
     )
     assert run.stdout.str().count("::error") == 1
+    first = [line for line in run.outlines if line.startswith("::")]
+    assert first[0].startswith("::stop-commands::")
+    assert first[1] == f"::{first[0].rpartition(':')[2]}::"
     text = summary.read_text("utf-8")
     assert text.count("## EAGLE-3 gate: fail") == 1
     assert "| fail | ACC001 |" in text

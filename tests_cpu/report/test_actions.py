@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from eagle3_checks.report.actions import annotate, append_summary, command, markdown, step_summary
+from eagle3_checks.report.actions import (
+    annotate,
+    append_summary,
+    command,
+    markdown,
+    paused,
+    step_summary,
+)
 from eagle3_checks.verdict import Status, Verdict
 from tests_cpu.report import samples
 
@@ -39,6 +46,12 @@ def test_a_command_escapes_what_the_runner_reads() -> None:
         "::error title=x%3A y%2C 5%25::a%25b%0D%0Ac: d, e"
     )
     assert command("notice", "") == "::notice::"
+
+
+def test_a_pause_ends_by_a_token_that_nobody_knows() -> None:
+    (stop, go_on), (other, _) = paused(), paused()
+    assert stop == f"::stop-commands::{go_on.strip(':')}"
+    assert stop != other
 
 
 def test_a_floor_is_annotated_at_its_line(tmp_path: Path) -> None:
