@@ -20,7 +20,7 @@ from eagle3_checks.measure.statistics import student_t
 from eagle3_checks.verdict import Judgement, Outcome
 
 POWER = 0.8
-START_WEIGHT = 5
+START_WEIGHT = 4
 """Prompts that the assumed spread counts for while few are in."""
 START_SPREAD = 0.2
 """Assumed standard deviation between prompts, as a share of the accept length. It can only widen an

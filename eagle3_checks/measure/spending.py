@@ -18,11 +18,11 @@ from functools import cache
 LEAST_PROMPTS = 4
 """No look but the last rests on fewer prompts: a variance from less says too little."""
 LEAST_STEP = 4
-GROWTH = 0.2
+GROWTH = 0.125
 """Looks are at least so far apart, as a share of the prompts seen: late ones say little that is
 new."""
-EXPONENT = 0.75
-KEPT_BACK = 0.1
+EXPONENT = 0.65
+KEPT_BACK = 0.2
 """Share of the stated error that is not spent, for what Student's t does not see of skewed data."""
 POINTS = 121
 REACH = 8.0
