@@ -9,10 +9,12 @@ import argparse
 import json
 import os
 import sys
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 WIDTH, HIDDEN = 384, 128
+TOKEN_SECONDS = 0.02  # no real server is as quick as its client
 
 
 def parse() -> argparse.Namespace:
@@ -90,6 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         tokens = meta["completion_tokens"]
         for now in (1, tokens):
+            threading.Event().wait(TOKEN_SECONDS)
             event = json.dumps({"text": "x", "meta_info": meta | {"completion_tokens": now}})
             self.wfile.write(f"data: {event}\n\n".encode())
         self.wfile.write(b"data: [DONE]\n\n")
