@@ -108,7 +108,13 @@ def _parser() -> argparse.ArgumentParser:
     gate.add_argument("--draft", metavar="MODEL", help="folder or hub id")
     gate.add_argument("--url", metavar="URL", help="attach to a running server")
     gate.add_argument("--device", choices=("auto", "cuda", "cpu"))
+    gate.add_argument("--baseline", metavar="DIR", help="compare with a recorded run, or record")
+    gate.add_argument("--update-baseline", action="store_true", help="record this run")
+    gate.add_argument(
+        "--compare-base", metavar="URL", nargs="?", const="launch", help="speed without speculation"
+    )
     gate.add_argument("--json", metavar="OUT", help="write the result as JSON")
+    gate.add_argument("--html", metavar="OUT", help="write the report as one HTML page")
     gate.add_argument("--artefacts", metavar="DIR", default="eagle3-artefacts")
     gate.add_argument("--keep-going", action="store_true", help="serve in spite of file errors")
     gate.add_argument("--bisect", action="store_true", help="exit 0, 1 or 125")
@@ -207,11 +213,21 @@ def _gate(arguments: argparse.Namespace) -> int:
         "--eagle3-front",
         "eagle3-checks gate",
     ]
-    for name in ("profile", "target", "draft", "url", "device", "json"):
+    for name in (
+        "profile",
+        "target",
+        "draft",
+        "url",
+        "device",
+        "json",
+        "html",
+        "baseline",
+        "compare_base",
+    ):
         value = getattr(arguments, name)
         if value:
-            words += [f"--eagle3-{name}", value]
-    for name in ("keep_going", "bisect"):
+            words += [f"--eagle3-{name.replace('_', '-')}", value]
+    for name in ("keep_going", "bisect", "update_baseline"):
         if getattr(arguments, name):
             words.append(f"--eagle3-{name.replace('_', '-')}")
     if arguments.verbose:

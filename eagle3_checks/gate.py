@@ -10,9 +10,8 @@ import dataclasses
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -20,17 +19,9 @@ from typing import Any, Self
 
 from eagle3_checks.checkpoint.subject import Subject
 from eagle3_checks.contract.version import Contract, ContractError, contract_for, known_versions
-from eagle3_checks.facts import (
-    Acceptance,
-    RequestSample,
-    ServerSeen,
-    Throughput,
-    Wiring,
-)
-from eagle3_checks.measure.acceptance import measure_acceptance
-from eagle3_checks.measure.client import Client
-from eagle3_checks.measure.prompts import PromptSet, load_prompts
-from eagle3_checks.measure.throughput import measure_throughput
+from eagle3_checks.facts import Acceptance, ServerSeen, Throughput, Wiring
+from eagle3_checks.measure.progress import SILENT, Progress
+from eagle3_checks.measuring import BaseError, Measurements, ServerLostError, StageBlocked
 from eagle3_checks.profile import Floors, Profile, Resolved, Speculation
 from eagle3_checks.profile import Server as ServerFlags
 from eagle3_checks.rules.base import STATIC_FACTS, Facts, run_rule, skipped, unjudged
@@ -57,13 +48,10 @@ NO_GPU = (
 )
 
 
-class ServerLostError(RuntimeError):
-    """The server ended while it was measured."""
-
-
 SERVER_ERRORS = (
     ServerStartError,
     ServerLostError,
+    BaseError,
     FlagError,
     PortTakenError,
     AnswerError,
@@ -72,23 +60,27 @@ SERVER_ERRORS = (
 )
 
 
-class StageBlocked(Exception):  # noqa: N818 - it names a state
-    """A stage cannot run, for a reason that is already a finding or a plain fact."""
-
-
-class Gate:
+class Gate(Measurements):
     """The stages of one run over one profile; a context manager that ends its server."""
 
-    def __init__(self, resolved: Resolved, artefacts: Path, *, keep_going: bool = False) -> None:
+    def __init__(
+        self,
+        resolved: Resolved,
+        artefacts: Path,
+        *,
+        keep_going: bool = False,
+        progress: Progress = SILENT,
+    ) -> None:
         """`keep_going` starts the server although the files have errors."""
+        self.progress = progress
         self.resolved = resolved
         self.profile: Profile = resolved.profile
         self.files = Subject(resolved.profile.drafter.path, resolved.profile.target.path)
         self.artefacts = artefacts
         self.keep_going = keep_going
-        self.samples: tuple[RequestSample, ...] = ()
-        self.failures: tuple[str, ...] = ()
-        self.stage_seconds: dict[str, float] = {}
+        self.samples = ()
+        self.failures = ()
+        self.stage_seconds = {}
         self._stack = ExitStack()
         self._outcomes: dict[str, tuple[Finding, ...]] = {}
         self._blocked: dict[str, str] = {}
@@ -174,52 +166,6 @@ class Gate:
             raise StageBlocked("the probe looks inside launched servers; this one was attached to")
         return wiring
 
-    # --- measurements ------------------------------------------------------------------------
-
-    @cached_property
-    def prompts(self) -> PromptSet:
-        """The prompts of this run."""
-        return load_prompts(self.profile.prompts)
-
-    @cached_property
-    def client(self) -> Client:
-        """A client of the running server."""
-        client = Client(
-            self.running.url,
-            api_key=self.running.api_key,
-            timeout=self.profile.server.request_timeout,
-        )
-        self._stack.callback(client.close)
-        return client
-
-    @cached_property
-    def acceptance(self) -> Acceptance:
-        """Acceptance over the profile's prompts."""
-        names = self._serving_contract().meta
-        client = self.client
-        with self._timed("acceptance"):
-            measured, self.samples, failures = measure_acceptance(
-                client,
-                self.prompts.prompts,
-                self.profile.prompts,
-                self.speculation,
-                names,
-            )
-        self.failures += tuple(str(f) for f in failures)
-        self._require_alive(failed=measured.failed_requests)
-        return measured
-
-    @cached_property
-    def throughput(self) -> Throughput:
-        """Output speed at the profile's concurrencies."""
-        client = self.client
-        with self._timed("throughput"):
-            measured = measure_throughput(
-                client, self.prompts.prompts, self.profile.speed, self.profile.prompts
-            )
-        self._require_alive(failed=sum(s.failed for s in measured.streams))
-        return measured
-
     # --- judgement ---------------------------------------------------------------------------
 
     def findings_of(self, code: str) -> tuple[Finding, ...]:
@@ -259,7 +205,7 @@ class Gate:
         """Return the measurements that were made; None for those that were not asked for."""
         return (
             self.acceptance if self._ran("acceptance") else None,
-            self.throughput if self._ran("throughput") else None,
+            getattr(self, next((s for s in ("compared", "throughput") if self._ran(s)), ""), None),
             self.wiring if self._ran("wiring") else None,
         )
 
@@ -317,28 +263,3 @@ class Gate:
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout.strip() or None
-
-    def _serving_contract(self) -> Contract:
-        version = self.server.sglang
-        try:
-            return contract_for(version) if version else self.contract
-        except ContractError:
-            return self.contract
-
-    def _require_alive(self, *, failed: int) -> None:
-        """Tell a server that is gone from one that refuses requests.
-
-        After a failed request the news of the server's end may still be on its way.
-        """
-        deadline = time.monotonic() + (END_NOTICE_SECONDS if failed else 0.0)
-        while self.running.alive():
-            if time.monotonic() >= deadline:
-                return
-            time.sleep(END_NOTICE_SECONDS / 20)
-        raise ServerLostError("the server ended while it was measured")
-
-    @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
-        begin = time.perf_counter()
-        yield
-        self.stage_seconds[stage] = time.perf_counter() - begin

@@ -28,6 +28,11 @@ _OVERRIDES = {
     "eagle3_url": "server.url",
     "eagle3_device": "server.device",
 }
+_SETTINGS = _OVERRIDES | {
+    "eagle3_baseline": "baseline.path",
+    "eagle3_update_baseline": "baseline.update",
+    "eagle3_compare_base": "speed.compare_base",
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,7 +44,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--eagle3-draft", metavar="MODEL", help="drafter: a folder or hub id")
     add("--eagle3-url", metavar="URL", help="attach to a running server; it is never stopped")
     add("--eagle3-device", choices=("auto", "cuda", "cpu"), help="where the server runs")
+    add(
+        "--eagle3-baseline",
+        metavar="DIR|FILE",
+        help="compare with the recorded run of the same key, or record the first; a FILE is "
+        "compared with whatever its key",
+    )
+    add(
+        "--eagle3-update-baseline",
+        action="store_true",
+        default=None,
+        help="make this run the baseline",
+    )
+    add(
+        "--eagle3-compare-base",
+        metavar="URL",
+        nargs="?",
+        const="launch",
+        help="measure speed without speculation too: on a second launch, or at URL",
+    )
     add("--eagle3-json", metavar="FILE", type=Path, help="write the result as JSON")
+    add("--eagle3-html", metavar="FILE", type=Path, help="write the report as one HTML page")
     add(
         "--eagle3-artefacts",
         metavar="DIR",
@@ -73,7 +98,9 @@ def pytest_configure(config: pytest.Config) -> None:
     from eagle3_checks.settings import ProfileError, resolve  # noqa: PLC0415
 
     option = config.option
-    overrides = {key: getattr(option, dest) for dest, key in _OVERRIDES.items()}
+    if option.eagle3_html:
+        _require_pages()
+    overrides = {key: getattr(option, dest) for dest, key in _SETTINGS.items()}
     try:
         resolved = resolve(option.eagle3_profile, overrides)
     except ProfileError as error:
@@ -109,12 +136,16 @@ def pytest_testnodedown(node: Any) -> None:
         session.receive(getattr(node, "workeroutput", {}))
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Set the gate's exit code and write its result."""
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
+    """Give the result to JUnit XML before it is written; then write the gate's, set its code."""
     gate_session = session.config.stash[_SESSION]
     if gate_session is not None:
+        gate_session.publish()
+    outcome = yield
+    if gate_session is not None:
         gate_session.finish(session)
+    return outcome
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -136,12 +167,18 @@ def gate(pytestconfig: pytest.Config) -> Generator[Gate]:
 
 
 @pytest.fixture
-def check(gate: Gate) -> Callable[[str], None]:
-    """Judge one rule by its code: returns when it passed, fails or skips the test otherwise."""
+def check(gate: Gate, request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Judge one rule by its code: returns when it passed, fails or skips the test otherwise.
+
+    The findings become properties of the test in JUnit XML.
+    """
     from eagle3_checks.report.assertion import assert_rule  # noqa: PLC0415
+    from eagle3_checks.report.junit import properties  # noqa: PLC0415
 
     def judge(code: str) -> None:
-        assert_rule(gate.findings_of(code))
+        findings = gate.findings_of(code)
+        request.node.user_properties.extend(properties(findings))
+        assert_rule(findings)
 
     return judge
 
@@ -156,6 +193,16 @@ def eagle3_server(gate: Gate) -> ServerSeen:
 def drafter(gate: Gate) -> DraftConfig:
     """The drafter's config, from its files."""
     return gate.files.draft
+
+
+def _require_pages() -> None:
+    """Refuse at once what could not be written after the measurements. Raises UsageError."""
+    from eagle3_checks.report.html import MissingExtraError, require_jinja  # noqa: PLC0415
+
+    try:
+        require_jinja()
+    except MissingExtraError as error:
+        raise pytest.UsageError(f"--eagle3-html: {error}") from None
 
 
 def _asked(config: pytest.Config) -> bool:

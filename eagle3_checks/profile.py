@@ -89,6 +89,33 @@ class Speed:
     requests: int = 16
     """Requests at each concurrency, and at least two per stream."""
     max_new_tokens: int = 256
+    compare_base: str = ""
+    """Where to measure the target without speculation: ``launch`` for a second server after this
+    one has ended, or the address of one that runs; empty for nowhere."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judging:
+    """How sure a verdict on acceptance must be."""
+
+    error: float = 0.05
+    """Share of runs that may err at the bound itself, over all looks together."""
+    sequential: bool = True
+    """Whether a run ends as soon as its verdicts are certain."""
+    margin: float = 0.03
+    """Share of a baseline's accept length that may be lost: public repetitions of one measurement
+    differ by about as much."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """An earlier run to hold this one against."""
+
+    path: str = ""
+    """Folder of baselines, one file for each key; or one file, to compare with that one in spite of
+    another key."""
+    update: bool = False
+    """Whether this run becomes the baseline."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +125,10 @@ class Floors:
     accept_length: float | None = None
     accept_rate: float | None = None
     tokens_per_second: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """Output tokens per second by concurrency: ``{"1" = 20.0, "8" = 60.0}``."""
+    """Output tokens per second by concurrency: ``{"1" = 20.0, "8" = 60.0}``. ``"H200:8"`` holds on
+    GPUs with that name alone, in place of ``"8"``."""
+    speed_up: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Output speed / that without speculation, by concurrency; needs ``speed.compare_base``."""
     source: str = ""
     """Where the figures come from."""
 
@@ -115,7 +145,20 @@ class Profile:
     speculation: Speculation = field(default_factory=Speculation)
     prompts: Prompts = field(default_factory=Prompts)
     speed: Speed = field(default_factory=Speed)
+    judging: Judging = field(default_factory=Judging)
+    baseline: Baseline = field(default_factory=Baseline)
     floors: Floors = field(default_factory=Floors)
+
+    @property
+    def unmeasured_floors(self) -> tuple[tuple[str, str], ...]:
+        """Key and concurrency of every floor at a concurrency that is not measured."""
+        measured = {str(c) for c in self.speed.concurrencies}
+        return tuple(
+            (f"floors.{name}", entry)
+            for name in ("tokens_per_second", "speed_up")
+            for entry in getattr(self.floors, name)
+            if entry.rpartition(":")[2] not in measured
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

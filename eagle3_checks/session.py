@@ -11,15 +11,22 @@ import json
 import os
 import re
 import shlex
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from eagle3_checks.gate import Gate
+from eagle3_checks.measure.progress import SILENT, Progress
 from eagle3_checks.profile import Resolved
+from eagle3_checks.report.actions import annotate, append_summary, paused
 from eagle3_checks.report.from_gate import gate_result
+from eagle3_checks.report.html import write_html
+from eagle3_checks.report.junit import add_suite_properties
+from eagle3_checks.report.progress import TerminalProgress
 from eagle3_checks.report.result import Result, build_result, write_json
 from eagle3_checks.report.terminal import render, terminal_width
 from eagle3_checks.verdict import ExitCode, Verdict, exit_code
@@ -42,7 +49,7 @@ class GateSession:
         self.resolved = resolved
         self.config = config
         self.result: Result | None = None
-        self.unwritten = ""
+        self.unwritten: dict[str, str] = {}
         self._gate: Gate | None = None
 
     @property
@@ -70,7 +77,10 @@ class GateSession:
             pytest.skip(self.not_run_reason.partition("\n")[0])
         option = self.config.option
         self._gate = Gate(
-            self.resolved, option.eagle3_artefacts, keep_going=option.eagle3_keep_going
+            self.resolved,
+            option.eagle3_artefacts,
+            keep_going=option.eagle3_keep_going,
+            progress=self._progress(),
         )
         return self._gate
 
@@ -83,6 +93,15 @@ class GateSession:
         """Take a worker's result; the last one that measured something stays."""
         if WORKER_KEY in output:
             self.result = json.loads(output[WORKER_KEY])
+
+    def publish(self) -> None:
+        """Give the result to JUnit XML, which pytest writes as the session ends."""
+        if getattr(self.config, "workeroutput", None) is not None:
+            return
+        if self.result is None:
+            self.collect()  # the gate is still open where a run ends early, as with -x
+        if self.result is not None:
+            add_suite_properties(self.config.pluginmanager.get_plugins(), self.result)
 
     def finish(self, session: pytest.Session) -> None:
         """Publish the result to the controller, or write it and set the exit code."""
@@ -111,13 +130,18 @@ class GateSession:
         self._tell_once()
 
     def _write(self) -> None:
-        """Write the result where asked for; a place that cannot be written is told, not raised."""
-        path = self.config.option.eagle3_json
-        try:
-            if path and self.result is not None:
-                write_json(self.result, path)
-        except OSError as error:
-            self.unwritten = f"{path} cannot be written: {error.strerror}"
+        """Write what was asked for; a place that cannot be written is told, not raised."""
+        option = self.config.option
+        writers = (
+            ("result", option.eagle3_json, write_json),
+            ("page", option.eagle3_html, write_html),
+        )
+        for name, path, write in writers:
+            try:
+                if path and self.result is not None:
+                    write(self.result, path)
+            except OSError as error:
+                self.unwritten[name] = f"{path} cannot be written: {error.strerror}"
 
     def _tell_once(self) -> None:
         """Leave out pytest's own section of failures where the report holds all of them."""
@@ -130,6 +154,10 @@ class GateSession:
         """Print the report at the end of the controller's output."""
         if getattr(self.config, "workeroutput", None) is not None or self.result is None:
             return
+        on_github = os.environ.get("GITHUB_ACTIONS") == "true"
+        pause, go_on = paused()
+        if on_github:
+            reporter.write_line(pause)
         reporter.section("EAGLE-3 gate", sep="=")
         buffer = io.StringIO()  # pytest still captures stdout here; its reporter does not
         colour = reporter.hasmarkup and "NO_COLOR" not in os.environ
@@ -140,11 +168,42 @@ class GateSession:
         reporter.write(buffer.getvalue())
         if self.not_run_reason:
             reporter.write_line("\n" + self.not_run_reason)
-        json_path = self.config.option.eagle3_json
-        if self.unwritten:
-            reporter.write_line(f"result     {self.unwritten}", red=True)
-        elif json_path:
-            reporter.write_line(f"result     {json_path}")
+        for name, path in self._written().items():
+            if name not in self.unwritten:
+                reporter.write_line(f"{name:<10} {path}")
+        for name, why in self.unwritten.items():
+            reporter.write_line(f"{name:<10} {why}", red=True)
+        if on_github:
+            reporter.write_line(go_on)
+            self._tell_github(reporter)
+
+    def _written(self) -> dict[str, Path]:
+        option = self.config.option
+        paths = {"result": option.eagle3_json, "page": option.eagle3_html}
+        return {name: path for name, path in paths.items() if path}
+
+    def _tell_github(self, reporter: Any) -> None:
+        """Annotate the workflow's run, and append to its summary."""
+        if self.result is None:
+            return
+        for line in annotate(self.result, os.environ.get("GITHUB_WORKSPACE", "")):
+            reporter.write_line(line)
+        summary = os.environ.get("GITHUB_STEP_SUMMARY")
+        if summary:
+            try:
+                append_summary(self.result, Path(summary))
+            except OSError as error:
+                reporter.write_line(f"no step summary: {error}")
+
+    def _progress(self) -> Progress:
+        """Return a progress line where a person watches: a terminal, and no xdist worker."""
+        manager = self.config.pluginmanager
+        reporter, capture = (manager.get_plugin(n) for n in ("terminalreporter", "capturemanager"))
+        if reporter is None or capture is None or not reporter.isatty:
+            return SILENT
+        if getattr(self.config, "workeroutput", None) is not None or sys.__stdout__ is None:
+            return SILENT
+        return TerminalProgress(sys.__stdout__, capture.global_and_fixture_disabled)
 
     def _nothing_measured(self) -> Result:
         profile = self.resolved.profile
@@ -160,8 +219,8 @@ class GateSession:
         """Return the one command that repeats this gate."""
         option = self.config.option
         words = []
-        for name in ("profile", "target", "draft", "url", "device"):
-            value = getattr(option, f"eagle3_{name}")
+        for name in ("profile", "target", "draft", "url", "device", "baseline", "compare-base"):
+            value = getattr(option, f"eagle3_{name.replace('-', '_')}")
             if value:
                 words += [f"{self._prefix}{name}", str(value)]
         if option.eagle3_keep_going:

@@ -191,6 +191,8 @@ def _located(key: str, item: _Value) -> Any:
     """Make paths absolute against the place they were written in."""
     if key in ("target.path", "drafter.path") and item.value:
         return locate(item.value, item.base)
+    if key == "baseline.path" and item.value:
+        return str((item.base / Path(item.value).expanduser()).resolve())
     if key == "prompts.sets":
         return tuple(
             str((item.base / s).resolve()) if (item.base / s).is_file() else s for s in item.value
@@ -232,13 +234,9 @@ def _check(profile: Profile, values: Mapping[str, _Value], file: str) -> None:
     rate = profile.floors.accept_rate
     if rate is not None and rate > 1:
         fail("floors.accept_rate", f"{rate} is above 1; give a share, 0.45 for 45 %")
-    for concurrency in profile.floors.tokens_per_second:
-        if not (concurrency.isdigit() and int(concurrency) in profile.speed.concurrencies):
-            listed = ", ".join(str(c) for c in profile.speed.concurrencies)
-            fail(
-                "floors.tokens_per_second",
-                f"concurrency {concurrency!r} is not measured; speed.concurrencies has {listed}",
-            )
+    for key, entry in profile.unmeasured_floors:
+        listed = ", ".join(str(c) for c in profile.speed.concurrencies)
+        fail(key, f"concurrency {entry!r} is not measured; speed.concurrencies has {listed}")
 
 
 _MINIMA: Mapping[str, float] = {
@@ -255,6 +253,8 @@ _MINIMA: Mapping[str, float] = {
     "speed.concurrencies": 1,
     "speed.requests": 1,
     "speed.max_new_tokens": 2,
+    "judging.error": 0.0001,
+    "judging.margin": 0,
     "floors.accept_length": 1,
     "floors.accept_rate": 0,
 }

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from eagle3_checks.facts import Interval
+
 
 class Severity(StrEnum):
     """How bad a problem is: an error makes the served drafter misbehave, a warning may."""
@@ -118,3 +120,39 @@ def rank_causes(findings: Iterable[Finding]) -> tuple[Cause, ...]:
     return tuple(
         Cause(code=f.code, message=f.message, fix=f.fix) for f in sorted(failed, key=place)
     )
+
+
+class Outcome(StrEnum):
+    """What is known of a figure against what it is held against."""
+
+    REACHED = "reached"
+    MISSED = "missed"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """A figure held against a bound, at a stated error over all looks of the run."""
+
+    outcome: Outcome
+    value: float
+    bound: float
+    interval: Interval
+    """Repeated interval: it holds the truth at every look of the run at once at its level."""
+    prompts: int
+    """Prompts seen when it was decided, or at the end."""
+    planned: int
+    looks: int
+    verify_steps: int
+    detectable: float
+    """Smallest distance from the bound that all planned prompts would show in 4 runs of 5."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgements:
+    """What a run could say of each figure; None where nothing was asked or nothing was seen."""
+
+    error: float
+    accept_length: Judgement | None = None
+    accept_rate: Judgement | None = None
+    baseline: Judgement | None = None

@@ -14,7 +14,7 @@ STANDALONE = "inside"
 # Each room and the rooms below it that it may import.
 BELOW: dict[str, set[str]] = {
     "facts": set(),
-    "verdict": set(),
+    "verdict": {"facts"},
     "shipped": set(),
     "profile": set(),
     "settings": {"profile", "shipped"},
@@ -23,12 +23,13 @@ BELOW: dict[str, set[str]] = {
     "rules": {"contract", "checkpoint", "facts", "profile", "verdict"},
     "repackage": {"contract", "checkpoint", "rules", "facts", "verdict"},
     "server": {"contract", "facts", "profile", "settings", "shipped"},
-    "measure": {"contract", "facts", "profile", "server", "shipped"},
+    "measure": {"contract", "facts", "profile", "server", "shipped", "verdict"},
     "reference": {"checkpoint", "contract", "facts", "profile", "shipped"},
 }
 LOW = set(BELOW)
 BELOW |= {
-    "gate": LOW,
+    "measuring": LOW,
+    "gate": LOW | {"measuring"},
     "inspection": LOW | {"report"},
     "report": LOW | {"gate"},
     "doctor": LOW,

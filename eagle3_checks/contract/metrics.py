@@ -11,9 +11,9 @@ class MetaNames:
 
     The counts leave the bonus token out in every version: correct drafts are accepted draft
     tokens, and ``histogram[i]`` counts the verify steps with exactly i of them. The keys are
-    absent from an answer that took no verify step.
+    absent from an answer that took no verify step, or zero before 0.5.7.
 
-    History: 0.5.6 ``spec_accept_token_num``/``spec_draft_token_num``; 0.5.9
+    History: 0.5.5.post3 ``spec_accept_token_num``/``spec_draft_token_num``; 0.5.9
     ``spec_accept_histogram``; 0.5.11 ``spec_accepted_drafts``/``spec_proposed_drafts``; 0.5.12
     ``spec_num_correct_drafts``/``spec_num_proposed_drafts``/``spec_correct_drafts_histogram``,
     with the 0.5.11 names as aliases until 0.5.20.

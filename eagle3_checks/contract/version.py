@@ -1,7 +1,7 @@
 """What one SGLang version does with a drafter's files, as data.
 
 ``data/sglang.json`` lists the versions in order; each entry holds what changed against the one
-before it. Derived from the wheels on PyPI.
+before it. Written by ``python -m eagle3_checks.contract.derive`` from the wheels, never by hand.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from eagle3_checks.contract.metrics import MetaNames
 
 LLAMA = "LlamaForCausalLMEagle3"
 MLA = "Eagle3DeepseekV2ForCausalLM"
+MERGED = ("llama", "meta", "targets")
+"""Parts of a version's entry that hold their changes alone."""
 
 
 class ContractError(ValueError):
@@ -50,6 +52,8 @@ class LlamaLoader:
     fc_norm: bool
     norm_before_fc: bool
     norm_output: bool
+    fc_by_width: bool
+    """Whether ``fc`` runs only where the incoming width differs from the embedding's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +64,8 @@ class MlaLoader:
     norm_output: bool
     fc_split: bool
     """Whether ``fc`` is split among ranks, so that surplus rows are cut off."""
+    fc_by_width: bool
+    """Whether ``fc`` runs only where the incoming width differs from the embedding's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +76,8 @@ class Contract:
     """The known version whose data this is."""
     approximates: str | None
     """The version asked for, where it is not known and this one stands in for it."""
+    sha256: str
+    """Of the wheel that the data was derived from."""
     llama: LlamaLoader
     mla: MlaLoader | None
     classes: tuple[str, ...]
@@ -78,11 +86,14 @@ class Contract:
     """Whether ``eagle_config.eagle_aux_hidden_state_layer_ids`` decides what is captured."""
     reads_use_aux: bool
     """Whether ``eagle_config.use_aux_hidden_state: false`` turns capturing off."""
+    graphs_lose_ids: bool
+    """Whether CUDA graphs of the target capture the default layers, whatever ids are stated: the
+    graph runner then asks for the default, and the ids are set once the graphs are there."""
     context_beyond_draft: Literal["refused", "warned"]
     """What a target context beyond the drafter's positions leads to, without an override."""
-    capture_model_files: tuple[str, ...]
-    """Modules of ``sglang.srt.models`` that can be told which layers to capture."""
-    kimi_k25: Mapping[str, bool]
+    targets: Mapping[str, str]
+    """Every architecture that SGLang serves by itself, and how it captures aux hidden states: see
+    `eagle3_checks.contract.capture.capture_rule`."""
     meta_info_keys: tuple[str, ...]
     meta: MetaNames
     endpoints: tuple[str, ...]
@@ -116,17 +127,17 @@ def contract_for(version: str) -> Contract:
     An unknown version gets the newest known one that is not newer, marked by `approximates`;
     ContractError where the text is no version or older than all known ones.
     """
-    records = _records()
+    found = _records()
     try:
         asked = _release(version)
     except InvalidVersion as error:
         raise ContractError(
             f"{version!r} is not a version; write it as in {known_versions()[-1]}"
         ) from error
-    for known in reversed(records):
+    for known in reversed(tuple(found)):
         if Version(known) <= asked:
             stand_in = None if known == Version(version).public else version.strip()
-            return _contract(known, records[known], stand_in)
+            return _contract(known, found[known], stand_in)
     oldest = known_versions()[0]
     raise ContractError(
         f"SGLang {version} is older than {oldest}, the oldest version there is data for; "
@@ -156,21 +167,32 @@ def _release(version: str) -> Version:
     return Version(asked.base_version) if asked.is_prerelease else asked
 
 
-@cache
-def _records() -> dict[str, Mapping[str, Any]]:
-    """Map each version to its full record, oldest first."""
-    text = resources.files(__package__).joinpath("data/sglang.json").read_text(encoding="utf-8")
-    full: dict[str, Mapping[str, Any]] = {}
+def records(text: str) -> dict[str, dict[str, Any]]:
+    """Read the data file: each version with its full record, oldest first."""
+    full: dict[str, dict[str, Any]] = {}
     now: dict[str, Any] = {}
     for entry in json.loads(text):
         changes = {key: value for key, value in entry.items() if key != "version"}
+        for part in MERGED:
+            if part in changes and part in now:
+                changes[part] = _merged(part, now[part], changes[part])
         now = {**now, **changes}
-        for part in ("llama", "meta"):
-            if part in changes and full:
-                before = full[next(reversed(full))][part]
-                now[part] = {**before, **changes[part]}
-        full[entry["version"]] = MappingProxyType(now)
+        full[entry["version"]] = now
     return full
+
+
+def _merged(part: str, before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply changes; architectures that are gone are null."""
+    found = {**before, **changes}
+    if part == "targets":
+        return {key: found[key] for key in sorted(found) if found[key] is not None}
+    return found
+
+
+@cache
+def _records() -> Mapping[str, Mapping[str, Any]]:
+    text = resources.files(__package__).joinpath("data/sglang.json").read_text(encoding="utf-8")
+    return records(text)
 
 
 def _contract(version: str, record: Mapping[str, Any], stand_in: str | None) -> Contract:
@@ -182,7 +204,7 @@ def _contract(version: str, record: Mapping[str, Any], stand_in: str | None) -> 
     data |= {
         "llama": LlamaLoader(**loader),
         "mla": MlaLoader(**record["mla"]) if record["mla"] else None,
-        "kimi_k25": MappingProxyType(record["kimi_k25"]),
+        "targets": MappingProxyType(record["targets"]),
         "meta": MetaNames(**record["meta"]),
         "requires": MappingProxyType(record["requires"]),
     }

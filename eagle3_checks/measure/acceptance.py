@@ -2,137 +2,228 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from eagle3_checks.contract.metrics import MetaNames
-from eagle3_checks.facts import Acceptance, RequestSample
+from eagle3_checks.facts import Acceptance, Depth, Group, Interval, RequestSample
 from eagle3_checks.measure.client import Answer, Client, RequestFailed, send_all
+from eagle3_checks.measure.counts import contradictions, own_figures, sample, unreported
+from eagle3_checks.measure.judging import Inquiry
+from eagle3_checks.measure.progress import SILENT, Progress
 from eagle3_checks.measure.prompts import Prompt
-from eagle3_checks.measure.statistics import ratio_interval, shift
+from eagle3_checks.measure.statistics import mean_interval, ratio_interval, shift
 from eagle3_checks.profile import Prompts, Speculation
 
+LENGTHS = (128, 512, 2048, 8192)
+"""Upper ends of the ranges of prompt tokens that are told apart."""
+ENOUGH_WITHOUT_STEPS = 8
+"""Answers without a verify step after which no more are asked for."""
 
-def measure_acceptance(
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A measurement of acceptance with what it was made from."""
+
+    acceptance: Acceptance
+    samples: tuple[RequestSample, ...]
+    failures: tuple[RequestFailed, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """What is known of the server that answers."""
+
+    names: MetaNames
+    version: str
+    speculation: Speculation
+
+
+def measure_acceptance(  # noqa: PLR0913 - what is sent, to whom, and who asks and watches
     client: Client,
     prompts: Sequence[Prompt],
     wanted: Prompts,
-    speculation: Speculation,
-    names: MetaNames,
-) -> tuple[Acceptance, tuple[RequestSample, ...], tuple[RequestFailed, ...]]:
-    """Send every prompt once, greedily, and sum the counts up; failures are kept, not repeated."""
+    server: Server,
+    *,
+    inquiry: Inquiry | None = None,
+    progress: Progress = SILENT,
+) -> Measured:
+    """Send prompts once each, greedily, in batches, until the inquiry is certain or all are sent.
+
+    The order is a fixed shuffle, so that a part of the prompts stands for all of them. Failures are
+    kept, and nothing is sent again.
+    """
 
     def send(prompt: Prompt) -> Answer:
         return client.generate(
             prompt, max_new_tokens=wanted.max_new_tokens, chat=wanted.chat_template
         )
 
-    answers, failures = send_all(send, prompts, concurrency=wanted.concurrency)
-    samples = tuple(sample(answer, names, speculation) for answer in answers)
-    return summarise(samples, speculation, failed=len(failures)), samples, tuple(failures)
+    inquiry = inquiry or Inquiry(questions={}, planned=len(prompts), sequential=False)
+    order = shuffled(prompts)
+    samples: list[RequestSample] = []
+    failures: list[RequestFailed] = []
+    odd: list[str] = []
+    stopped = ""
+    begin = 0
+    progress.begin("accept length", len(order))
+    try:
+        for number, end in enumerate(inquiry.looks):
+            answers, failed = send_all(send, order[begin:end], concurrency=wanted.concurrency)
+            failures += failed
+            for answer in answers:
+                seen = sample(answer, server.names, server.speculation)
+                samples.append(seen)
+                odd += contradictions(seen, server.speculation)
+                odd += own_figures(seen, answer.meta, server.names)
+            steps, length = _length(samples)
+            progress.update(len(samples), length, verify_steps=steps)
+            certain = inquiry.look(number, samples)
+            if end < len(order):
+                stopped = _reason(samples, certain=certain, answered=len(answers))
+            if stopped:
+                break
+            begin = end
+    finally:
+        progress.end()
+    acceptance = summarise(samples, server.speculation, failed=len(failures), found=odd)
+    acceptance = dataclasses.replace(
+        acceptance,
+        unreported=tuple(unreported(server.names, server.version)),
+        planned=len(order),
+        stopped=stopped,
+    )
+    return Measured(
+        acceptance=_valid_at_any_look(acceptance, inquiry),
+        samples=tuple(samples),
+        failures=tuple(failures),
+    )
 
 
-def sample(answer: Answer, names: MetaNames, speculation: Speculation) -> RequestSample:
-    """Read one answer's counts by the names its SGLang version uses.
+def shuffled(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """Return the prompts in an order that depends on nothing but themselves."""
 
-    SGLang leaves the keys out where no verify step took place, which counts as zero steps. Where a
-    version reports no number of correct drafts, it is the tokens that neither prefill nor a bonus
-    brought: ``completion_tokens - 1 - verify steps`` (low by what was cut at the end).
-    """
-    meta = answer.meta
-    steps = _count(meta, names.verify) or 0
-    completion = _count(meta, "completion_tokens") or 0
-    correct = _count(meta, names.correct)
-    if correct is None:
-        correct = max(0, completion - 1 - steps) if steps else 0
-    proposed = _count(meta, names.proposed)
-    if proposed is None:
-        proposed = steps * (speculation.draft_tokens - 1)
-    histogram = meta.get(names.histogram) if names.histogram else None
-    counted = isinstance(histogram, list) and all(type(h) is int for h in histogram)
-    return RequestSample(
-        prompt_id=answer.prompt.id,
-        prompt_set=answer.prompt.set,
-        prompt_tokens=_count(meta, "prompt_tokens") or 0,
-        completion_tokens=completion,
-        verify_steps=steps,
-        correct_drafts=correct,
-        proposed_drafts=proposed,
-        histogram=tuple(histogram) if counted and isinstance(histogram, list) else None,
-        text=answer.text,
+    def place(prompt: Prompt) -> bytes:
+        return hashlib.sha256(f"{prompt.set}\0{prompt.id}\0{prompt.text}".encode()).digest()
+
+    return sorted(prompts, key=place)
+
+
+def _reason(samples: Sequence[RequestSample], *, certain: bool, answered: int) -> str:
+    """Say why no more prompts are sent, or nothing."""
+    if certain:
+        return "the verdict was certain"
+    if not answered:
+        return "every request of a batch failed"
+    if len(samples) >= ENOUGH_WITHOUT_STEPS and not any(s.verify_steps for s in samples):
+        return "no request took a verify step"
+    return ""
+
+
+def _valid_at_any_look(acceptance: Acceptance, inquiry: Inquiry) -> Acceptance:
+    """Take the repeated intervals where a run ended early: plain ones hold for fixed sizes only."""
+    if not acceptance.stopped:
+        return acceptance
+    length, rate = inquiry.judged.get("accept_length"), inquiry.judged.get("accept_rate")
+    return dataclasses.replace(
+        acceptance,
+        accept_length=length.interval if length else acceptance.accept_length,
+        accept_rate=rate.interval if rate else acceptance.accept_rate,
     )
 
 
 def summarise(
-    samples: Sequence[RequestSample], speculation: Speculation, *, failed: int = 0
+    samples: Sequence[RequestSample],
+    speculation: Speculation,
+    *,
+    failed: int = 0,
+    found: Sequence[str] | None = None,
 ) -> Acceptance:
-    """Pool the counts of all requests; intervals take the prompt as their unit."""
-    steps = [s.verify_steps for s in samples]
+    """Pool the counts of all requests; intervals take the prompt as their unit.
+
+    `found` are contradictions already seen; they are looked for here where it is None.
+    """
+    if found is None:
+        found = [c for s in samples for c in contradictions(s, speculation)]
+    steps, length = _length(samples)
     correct = [s.correct_drafts for s in samples]
     proposed = [s.proposed_drafts for s in samples]
-    length = ratio_interval(correct, steps)
+    ratios = [1 + s.correct_drafts / s.verify_steps for s in samples if s.verify_steps]
+    depths = reached(samples, speculation)
     return Acceptance(
         prompts=len(samples),
-        verify_steps=sum(steps),
+        verify_steps=steps,
         correct_drafts=sum(correct),
         proposed_drafts=sum(proposed),
-        accept_length=shift(length, 1.0) if length else None,
+        accept_length=length,
         accept_rate=ratio_interval(correct, proposed),
-        per_position=per_position(samples, speculation),
+        per_position=tuple(d.joint.value for d in depths) if speculation.chain and depths else None,
         failed_requests=failed,
         missing=_missing(samples, failed),
-        contradictions=tuple(c for s in samples for c in contradictions(s, speculation)),
+        contradictions=tuple(found),
+        accept_length_mean=mean_interval(ratios),
+        depths=depths,
+        by_set=grouped(samples, lambda s: s.prompt_set),
+        by_prompt_tokens=grouped(samples, _range),
+        planned=len(samples) + failed,
     )
 
 
-def per_position(
-    samples: Iterable[RequestSample], speculation: Speculation
-) -> tuple[float, ...] | None:
-    """Share of verify steps whose draft at position 1, 2, … was correct, from the histograms.
+def reached(samples: Iterable[RequestSample], speculation: Speculation) -> tuple[Depth, ...]:
+    """How often 1, 2, … drafts of a verify step were correct, from the histograms.
 
-    A histogram of correct drafts is one of positions only for a chain: there the i-th draft counts
-    only if all before it did.
+    In a chain the i-th draft counts only if all before it did, so that this is acceptance by
+    position. In a tree it is how deep the accepted path went; which branch it took is not told.
     """
-    histograms = [s.histogram for s in samples if s.verify_steps]
-    if not speculation.chain or not histograms or any(h is None for h in histograms):
-        return None
-    totals = [0] * (speculation.steps + 1)
-    for histogram in histograms:
-        for index, count in enumerate(histogram or ()):
-            if index < len(totals):
-                totals[index] += count
-    steps = sum(totals)
-    if not steps:
-        return None
-    return tuple(sum(totals[k:]) / steps for k in range(1, len(totals)))
+    used = [s for s in samples if s.verify_steps]
+    histograms = [s.histogram for s in used if s.histogram is not None]
+    if not used or len(histograms) < len(used):
+        return ()
+    steps = [sum(h) for h in histograms]
+    depths: list[Depth] = []
+    before = float(sum(steps))
+    for drafts in range(1, speculation.max_accept_length):
+        counts = [sum(h[drafts:]) for h in histograms]
+        joint = ratio_interval(counts, steps)
+        if joint is None:
+            return ()
+        total = float(sum(counts))
+        conditional = total / before if before else None
+        depths.append(Depth(drafts=drafts, joint=joint, conditional=conditional))
+        before = total
+    return tuple(depths)
 
 
-def contradictions(s: RequestSample, speculation: Speculation) -> Iterable[str]:
-    """Identities between one request's counts that do not hold (facts: SGLang PR 33518)."""
-    if not s.verify_steps:
-        return
-    if s.proposed_drafts != s.verify_steps * (speculation.draft_tokens - 1):
-        yield (
-            f"{s.prompt_id}: {s.proposed_drafts} proposed drafts, but {s.verify_steps} verify "
-            f"steps x {speculation.draft_tokens - 1} = "
-            f"{s.verify_steps * (speculation.draft_tokens - 1)}"
-        )
-    if not 0 <= s.correct_drafts <= s.verify_steps * (speculation.max_accept_length - 1):
-        yield (
-            f"{s.prompt_id}: {s.correct_drafts} correct drafts in {s.verify_steps} verify steps of "
-            f"at most {speculation.max_accept_length - 1}"
-        )
-    if s.histogram is None:
-        return
-    if sum(s.histogram) != s.verify_steps:
-        total = sum(s.histogram)
-        yield f"{s.prompt_id}: the histogram sums to {total}, not to {s.verify_steps} verify steps"
-    weighted = sum(i * count for i, count in enumerate(s.histogram))
-    if weighted != s.correct_drafts:
-        yield (
-            f"{s.prompt_id}: the histogram holds {weighted} correct drafts, the count says "
-            f"{s.correct_drafts}"
-        )
+def grouped(
+    samples: Iterable[RequestSample], name: Callable[[RequestSample], str]
+) -> tuple[Group, ...]:
+    """Return the acceptance of each group of prompts, by size of the prompts."""
+    groups: dict[str, list[RequestSample]] = {}
+    for seen in sorted(samples, key=lambda s: s.prompt_tokens):
+        groups.setdefault(name(seen), []).append(seen)
+    return tuple(_group(title, members) for title, members in groups.items())
+
+
+def _group(name: str, members: Sequence[RequestSample]) -> Group:
+    steps, length = _length(members)
+    return Group(name=name, prompts=len(members), verify_steps=steps, accept_length=length)
+
+
+def _range(seen: RequestSample) -> str:
+    low = 0
+    for high in LENGTHS:
+        if seen.prompt_tokens <= high:
+            return f"{low + 1} to {high}" if low else f"up to {high}"
+        low = high
+    return f"over {low}"
+
+
+def _length(samples: Sequence[RequestSample]) -> tuple[int, Interval | None]:
+    steps = [s.verify_steps for s in samples]
+    ratio = ratio_interval([s.correct_drafts for s in samples], steps)
+    return sum(steps), shift(ratio, 1.0) if ratio else None
 
 
 def _missing(samples: Sequence[RequestSample], failed: int) -> str | None:
@@ -144,8 +235,3 @@ def _missing(samples: Sequence[RequestSample], failed: int) -> str | None:
             "the server did not speculate, or its version does not report it"
         )
     return None
-
-
-def _count(meta: Mapping[str, Any], name: str | None) -> int | None:
-    value = meta.get(name) if name else None
-    return value if type(value) is int else None

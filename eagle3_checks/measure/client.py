@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import threading
+import json
+import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import requests
-
 from eagle3_checks.measure.prompts import Prompt
+from eagle3_checks.measure.transport import ERROR_TEXT, Transport, TransportError
 
-ERROR_TEXT = 300
+_DONE = b"[DONE]"
+# Read without parsing the rest of an event. A quote inside a generated text is escaped, so this
+# cannot be part of one.
+_TOKENS = re.compile(rb'"completion_tokens":\s*(\d+)')
 
 
 class RequestFailed(RuntimeError):  # noqa: N818 - it names the event
@@ -26,100 +30,144 @@ class Answer:
     prompt: Prompt
     text: str
     meta: Mapping[str, Any]
-    """SGLang's ``meta_info``."""
+    """SGLang's ``meta_info``; of a streamed chat answer its ``usage``."""
+    seconds: float = 0.0
+    """From sending the request to the end of the answer."""
+    first: float | None = None
+    """Seconds to the first token; None where the answer was not streamed."""
+    gaps: tuple[tuple[float, int], ...] = ()
+    """Seconds from chunk to chunk, and the tokens that the later one brought."""
 
 
 class Client:
-    """Sends greedy requests to one server, a connection a thread; usable from many threads."""
+    """Sends greedy requests to one server; usable from many threads."""
 
     def __init__(self, url: str, *, api_key: str = "", timeout: float = 300.0) -> None:
-        """`timeout` is in seconds, for each request."""
-        self._url = url.rstrip("/")
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._timeout = timeout
-        self._local = threading.local()
-        self._sessions: list[requests.Session] = []
-        self._lock = threading.Lock()
+        """`timeout` is in seconds: the longest silence within a request."""
+        self._transport = Transport(url.rstrip("/"), api_key=api_key, timeout=timeout)
 
     def close(self) -> None:
-        """Close the connections of all threads."""
-        with self._lock:
-            for session in self._sessions:
-                session.close()
-            self._sessions.clear()
+        """Close all connections."""
+        self._transport.close()
 
     def generate(
-        self, prompt: Prompt, *, max_new_tokens: int, ignore_eos: bool = False, chat: bool = False
+        self,
+        prompt: Prompt,
+        *,
+        max_new_tokens: int,
+        ignore_eos: bool = False,
+        chat: bool = False,
+        stream: bool = False,
     ) -> Answer:
         """Ask for a greedy continuation; `chat` applies the server's chat template.
 
-        Raises RequestFailed.
+        A streamed answer has times and no text. Raises RequestFailed.
         """
-        if chat or prompt.messages:
-            return self._chat(prompt, max_new_tokens, ignore_eos=ignore_eos)
-        body = {
-            "text": prompt.text,
-            "sampling_params": {
-                "temperature": 0,
-                "max_new_tokens": max_new_tokens,
-                "ignore_eos": ignore_eos,
-            },
-        }
-        answer = self._post("/generate", body, prompt.id)
-        meta = answer.get("meta_info")
-        if not isinstance(meta, dict):
-            raise RequestFailed(f"{prompt.id}: the answer of /generate has no meta_info")
-        return Answer(prompt=prompt, text=str(answer.get("text", "")), meta=meta)
-
-    def _chat(self, prompt: Prompt, max_new_tokens: int, *, ignore_eos: bool) -> Answer:
-        body = {
-            "model": "default",
-            "messages": list(prompt.messages) or [{"role": "user", "content": prompt.text}],
-            "temperature": 0,
-            "max_tokens": max_new_tokens,
-            "ignore_eos": ignore_eos,
-            "return_meta_info": True,
-        }
-        answer = self._post("/v1/chat/completions", body, prompt.id)
+        talk = chat or bool(prompt.messages)
+        body = _chat_body(prompt, max_new_tokens) if talk else _text_body(prompt, max_new_tokens)
+        (body if talk else body["sampling_params"])["ignore_eos"] = ignore_eos
+        path = "/v1/chat/completions" if talk else "/generate"
         try:
-            choice = answer["choices"][0]
-            meta = choice.get("meta_info")
-            text = str(choice["message"].get("content") or "")
-        except (LookupError, TypeError, AttributeError) as error:
-            raise RequestFailed(f"{prompt.id}: a chat answer without choices: {error}") from error
-        if not isinstance(meta, dict):
-            raise RequestFailed(
-                f"{prompt.id}: this server's chat answers carry no meta_info, so acceptance cannot "
-                "be counted; set prompts.chat_template = false and give prompts as text"
-            )
-        return Answer(prompt=prompt, text=text, meta=meta)
-
-    def _post(self, path: str, body: Mapping[str, Any], prompt_id: str) -> dict[str, Any]:
-        try:
-            response = self._session().post(self._url + path, json=body, timeout=self._timeout)
-        except requests.RequestException as error:
-            raise RequestFailed(f"{prompt_id}: {path}: {type(error).__name__}: {error}") from error
-        if response.status_code != requests.codes.ok:
-            shown = response.text[:ERROR_TEXT]
-            raise RequestFailed(f"{prompt_id}: {path} answered {response.status_code}: {shown}")
-        try:
-            answer = response.json()
+            if stream:
+                return self._stream(path, body, prompt, talk=talk)
+            begin = time.perf_counter()
+            answer = _object(self._transport.post(path, _bytes(body)))
+            seconds = time.perf_counter() - begin
+        except TransportError as error:
+            raise RequestFailed(f"{prompt.id}: {error}") from error
         except ValueError as error:
-            raise RequestFailed(f"{prompt_id}: {path} answered no JSON: {error}") from error
-        if not isinstance(answer, dict):
-            raise RequestFailed(f"{prompt_id}: {path} answered {type(answer).__name__}, no object")
-        return answer
+            raise RequestFailed(f"{prompt.id}: {path} answered {error}") from error
+        text, meta = _read_chat(answer, prompt) if talk else _read_text(answer, prompt)
+        return Answer(prompt=prompt, text=text, meta=meta, seconds=seconds)
 
-    def _session(self) -> requests.Session:
-        session: requests.Session | None = getattr(self._local, "session", None)
-        if session is None:
-            session = requests.Session()
-            session.trust_env = False  # a proxy must never see loopback traffic
-            session.headers.update(self._headers)
-            self._local.session = session
-            with self._lock:
-                self._sessions.append(session)
-        return session
+    def _stream(self, path: str, body: dict[str, Any], prompt: Prompt, *, talk: bool) -> Answer:
+        body["stream"] = True
+        if talk:
+            body["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
+        sent = _bytes(body)
+        begin = at = time.perf_counter()
+        first: float | None = None
+        gaps: list[tuple[float, int]] = []
+        seen, last, whole = 0, b"", False
+        for now, event in self._transport.events(path, sent):
+            if event == _DONE:
+                whole = True  # read on to the end: the connection is used again
+                continue
+            last = event
+            found = _TOKENS.findall(event)
+            tokens = int(found[-1]) if found else 0
+            if tokens <= seen:
+                continue
+            if first is None:
+                first = now - begin
+            else:
+                gaps.append((now - at, tokens - seen))
+            seen, at = tokens, now
+        seconds = time.perf_counter() - begin
+        if not whole:
+            raise RequestFailed(f"{prompt.id}: the stream of {path} broke off after {seen} tokens")
+        data = _object(last)
+        meta = data.get("usage" if talk else "meta_info")
+        if not isinstance(meta, dict) or first is None:
+            shown = last[:ERROR_TEXT].decode("utf-8", "replace")
+            raise RequestFailed(f"{prompt.id}: the stream of {path} ended without counts: {shown}")
+        return Answer(
+            prompt=prompt, text="", meta=meta, seconds=seconds, first=first, gaps=tuple(gaps)
+        )
+
+
+def _text_body(prompt: Prompt, max_new_tokens: int) -> dict[str, Any]:
+    return {
+        "text": prompt.text,
+        "sampling_params": {"temperature": 0, "max_new_tokens": max_new_tokens},
+    }
+
+
+def _chat_body(prompt: Prompt, max_new_tokens: int) -> dict[str, Any]:
+    return {
+        "model": "default",
+        "messages": list(prompt.messages) or [{"role": "user", "content": prompt.text}],
+        "temperature": 0,
+        "max_tokens": max_new_tokens,
+        "return_meta_info": True,
+    }
+
+
+def _read_text(answer: Mapping[str, Any], prompt: Prompt) -> tuple[str, Mapping[str, Any]]:
+    meta = answer.get("meta_info")
+    if not isinstance(meta, dict):
+        raise RequestFailed(f"{prompt.id}: the answer of /generate has no meta_info")
+    return str(answer.get("text", "")), meta
+
+
+def _read_chat(answer: Mapping[str, Any], prompt: Prompt) -> tuple[str, Mapping[str, Any]]:
+    try:
+        choice = answer["choices"][0]
+        meta = choice.get("meta_info")
+        text = str(choice["message"].get("content") or "")
+    except (LookupError, TypeError, AttributeError) as error:
+        raise RequestFailed(f"{prompt.id}: a chat answer without choices: {error}") from error
+    if not isinstance(meta, dict):
+        raise RequestFailed(
+            f"{prompt.id}: this server's chat answers carry no meta_info, so acceptance cannot be "
+            "counted; set prompts.chat_template = false and give prompts as text"
+        )
+    return text, meta
+
+
+def _bytes(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body).encode()
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    """Return a JSON object, or raise ValueError with what stands there instead."""
+    try:
+        answer = json.loads(data)
+    except ValueError as error:
+        raise ValueError(f"no JSON: {error}") from error
+    if not isinstance(answer, dict):
+        raise ValueError(f"{type(answer).__name__}, no object")  # noqa: TRY004 - a bad answer
+    return answer
 
 
 def send_all(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from eagle3_checks.gate import Gate
+from eagle3_checks.measure.baseline import BaselineError
+from eagle3_checks.measure.run import history
 from eagle3_checks.report.result import Result, build_result, plain
 
 
@@ -15,6 +17,8 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
     acceptance, throughput, wiring = gate.measurements()
     measurements: dict[str, Any] = {
         "wiring": wiring,
+        "judgements": gate.judgements if gate.has("judgements") else None,
+        **_baseline(gate),
         "acceptance": acceptance,
         "throughput": throughput,
         "stage_seconds": gate.stage_seconds,
@@ -44,3 +48,16 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
         resolved=gate.resolved,
         reproduce=reproduce,
     )
+
+
+def _baseline(gate: Gate) -> dict[str, Any]:
+    """Return the baseline and the runs before this one, where a baseline was asked for."""
+    if not gate.has("baseline"):
+        return {}
+    seen = gate.baseline
+    try:
+        past = history(seen)
+    except BaselineError:
+        past = ()
+    continued = seen.state in ("written", "updated", "alike")  # this run is the last entry then
+    return {"baseline": seen, "history": list(past[:-1] if continued else past)}

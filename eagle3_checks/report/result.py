@@ -12,12 +12,16 @@ import math
 import os
 import platform
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eagle3_checks.profile import Resolved
 from eagle3_checks.settings import flatten
 from eagle3_checks.verdict import Finding, Verdict, rank_causes
+
+if TYPE_CHECKING:
+    from eagle3_checks.server.redact import Redactor
 
 SCHEMA_VERSION = 1
 
@@ -39,6 +43,7 @@ def build_result(  # noqa: PLR0913 - the parts of a result
     return {
         "schema_version": SCHEMA_VERSION,
         "tool_version": tool_version(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "subject": plain(subject),
         "verdict": verdict.value,
         "findings": [plain(f) for f in found],
@@ -46,7 +51,7 @@ def build_result(  # noqa: PLR0913 - the parts of a result
         "causes": [plain(c) for c in rank_causes(found)],
         "environment": plain(environment or {}) | {"python": platform.python_version()},
         "profile": _profile(resolved),
-        "reproduce": reproduce,
+        "reproduce": _masked(reproduce),
     }
 
 
@@ -79,11 +84,16 @@ def harmless(text: str) -> str:
 
 
 def write_json(result: Result, path: Path) -> None:
-    """Write beside, then rename: a reader never sees half a result. Raises OSError."""
+    """Write a result as JSON; a reader never sees half of it. Raises OSError."""
+    write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write beside, then rename. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        beside.write_text(text, encoding="utf-8")
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
@@ -100,12 +110,25 @@ def _profile(resolved: Resolved | None) -> dict[str, Any]:
 
 
 def _public(key: str, value: Any) -> Any:
+    """Mask the secrets of a setting: variables and flags by their name, and what looks like one."""
     if key == "server.env":
         return {name: redact_variable(name, text) for name, text in value.items()}
-    return value
+    if key in ("server.args", "server.command"):
+        return _redactor().command(value)
+    return _masked(value) if isinstance(value, str) else value
 
 
 def redact_variable(name: str, text: str) -> str:
     """Return the value of an environment variable, unless its name says that it is a secret."""
     secret = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
-    return "(redacted)" if any(word in name.upper() for word in secret) else text
+    return "(redacted)" if any(word in name.upper() for word in secret) else _masked(text)
+
+
+def _masked(text: str) -> str:
+    return _redactor().text(text) if text else text
+
+
+def _redactor() -> Redactor:
+    from eagle3_checks.server.redact import Redactor  # noqa: PLC0415 - `inspect` does without
+
+    return Redactor()

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from eagle3_checks.report.rows import grouped, interval, positions, rows
+from eagle3_checks.report.text import counts, is_ignored, label_of, lead
+
 WIDTH = 79
 INDENT = "  "
 LABEL = 11
+NARROWEST = 40
+GLUE = "\u00a0"
+"""Stands for a blank that must not break, as in ``19 876``, while lines are wrapped."""
 
 _STYLES = {
     "pass": "green",
@@ -32,8 +39,8 @@ def render(result: Mapping[str, Any], console: Console, *, verbose: bool = False
 
 
 def terminal_width() -> int:
-    """Width of the terminal, between 60 and 100 columns; 80 where there is none."""
-    return max(60, min(shutil.get_terminal_size((80, 24)).columns, 100))
+    """Width of the terminal, between 40 and 100 columns; 80 where there is none."""
+    return max(NARROWEST, min(shutil.get_terminal_size((80, 24)).columns, 100))
 
 
 def lines(
@@ -63,7 +70,8 @@ def _figures(measured: Mapping[str, Any], width: int) -> Iterator[Text]:
     acceptance = measured.get("acceptance")
     yield from _rows("accept", _acceptance(acceptance) if acceptance else (), width)
     throughput = measured.get("throughput")
-    yield from _rows("speed", map(_speed, throughput["streams"]) if throughput else (), width)
+    yield from _rows("baseline", _baseline(measured.get("baseline") or {}), width)
+    yield from _rows("speed", _speeds(throughput) if throughput else (), width)
     took = measured.get("stage_seconds")
     if took:
         yield _row("took", ", ".join(f"{k} {v:.0f} s" for k, v in took.items()), width)
@@ -85,7 +93,7 @@ def _wiring(wiring: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _acceptance(acceptance: Mapping[str, Any]) -> Iterator[str]:
-    steps = f"{acceptance['verify_steps']:,}".replace(",", " ")
+    steps = grouped(acceptance["verify_steps"])
     length, rate = acceptance["accept_length"], acceptance["accept_rate"]
     if length:
         counts = f"{acceptance['prompts']} prompts, {steps} verify steps"
@@ -94,8 +102,34 @@ def _acceptance(acceptance: Mapping[str, Any]) -> Iterator[str]:
         yield f"rate   {interval(rate)}   correct / proposed drafts"
     if acceptance["per_position"]:
         yield "position   " + positions(acceptance["per_position"])
+    for key, name in (("by_set", "by set"), ("by_prompt_tokens", "by length")):
+        groups = [g for g in acceptance.get(key) or () if g["accept_length"]]
+        if len(groups) > 1:
+            shown = (f"{g['name']}: {g['accept_length']['value']:.2f}" for g in groups)
+            yield f"{name}   " + "   ".join(shown)
+    if acceptance.get("stopped"):
+        prompts = f"{grouped(acceptance['prompts'])} of {grouped(acceptance['planned'])} prompts"
+        yield f"ended after {prompts}: {acceptance['stopped']}"
     if acceptance["missing"]:
         yield acceptance["missing"]
+
+
+def _baseline(seen: Mapping[str, Any]) -> Iterator[str]:
+    if seen.get("accept_length") is not None:
+        parts = (
+            f"{seen['accept_length']:.2f}",
+            seen.get("recorded", "")[:10],
+            seen.get("path", ""),
+        )
+        yield "   ".join(filter(None, parts))
+
+
+def _speeds(throughput: Mapping[str, Any]) -> Iterator[str]:
+    ups = {e["concurrency"]: e["ratio"] for e in throughput.get("speed_ups") or ()}
+    for stream in throughput["streams"]:
+        up = ups.get(stream["concurrency"])
+        gain = f"   speed-up {up['value']:.2f}" if up else ""
+        yield _speed(stream) + gain
 
 
 def _speed(stream: Mapping[str, Any]) -> str:
@@ -106,31 +140,15 @@ def _speed(stream: Mapping[str, Any]) -> str:
     )
 
 
-def interval(value: Mapping[str, Any]) -> str:
-    """Write an interval, as in ``2.23 [2.15, 2.31] 95 %``."""
-    low = "-inf" if value["low"] is None else f"{value['low']:.2f}"
-    high = "inf" if value["high"] is None else f"{value['high']:.2f}"
-    return f"{value['value']:.2f}  [{low}, {high}] {value['level']:.0%}".replace("%", " %")
-
-
-def positions(shares: Sequence[float]) -> str:
-    """Write the share of correct drafts by position, as in ``1: 0.62   2: 0.35``."""
-    return "   ".join(f"{i}: {share:.2f}" for i, share in enumerate(shares, start=1))
-
-
 def _findings(result: Mapping[str, Any], width: int, *, verbose: bool) -> Iterator[Text]:
     shown = [
         f
         for f in result["findings"]
-        if f["status"] in ("fail", "inconclusive") or verbose or _is_ignored(f)
+        if f["status"] in ("fail", "inconclusive") or verbose or is_ignored(f)
     ]
     for finding in sorted(shown, key=_order):
         yield Text("")
-        yield from _finding(finding, width)
-
-
-def _is_ignored(finding: Mapping[str, Any]) -> bool:
-    return "ignored" in finding["evidence"]
+        yield from _finding(finding, result, width)
 
 
 def _order(finding: Mapping[str, Any]) -> int:
@@ -139,58 +157,41 @@ def _order(finding: Mapping[str, Any]) -> int:
     return 2 if rank == 0 and finding["severity"] != "error" else rank
 
 
-def _finding(finding: Mapping[str, Any], width: int) -> Iterator[Text]:
-    failed = finding["status"] == "fail"
-    label = finding["severity"] if failed and finding["severity"] != "error" else finding["status"]
-    label = "ignored" if _is_ignored(finding) else label
+def _finding(finding: Mapping[str, Any], result: Mapping[str, Any], width: int) -> Iterator[Text]:
+    label = label_of(finding)
     head = f"{finding['code']} {finding['title']}"
     room = width - len(label) - 1
     lead, *rest = textwrap.wrap(head, room, subsequent_indent=INDENT) or [""]
-    line = Text(lead.ljust(room) + " ", style="bold" if failed else "")
+    line = Text(lead.ljust(room) + " ", style="bold" if finding["status"] == "fail" else "")
     line.append(label.upper(), style=_STYLES.get(label, ""))
     yield line
     yield from (Text(r) for r in rest)
-    if finding["message"] != finding["title"]:
-        yield from _wrapped(finding["message"], width)
-    if finding["fix"]:
-        yield _row("  fix", finding["fix"], width)
+    for row in rows(finding, result):
+        if row.label == "reproduce":
+            yield Text(INDENT + row.label.ljust(LABEL) + row.text)  # whole, to be copied
+        elif row.label:
+            yield _row(INDENT + row.label, row.text, width, indent=len(INDENT) + LABEL)
+        else:
+            yield from _wrapped(row.text, width)
 
 
 def _wrapped(text: str, width: int) -> Iterator[Text]:
     for paragraph in text.splitlines():
-        wrapped = textwrap.wrap(paragraph, width, initial_indent=INDENT, subsequent_indent=INDENT)
-        yield from (Text(line) for line in wrapped or [""])
+        yield Text("\n".join(INDENT + line for line in _lines(paragraph, width - len(INDENT))))
 
 
 def _verdict(result: Mapping[str, Any], width: int) -> Iterator[Text]:
     verdict = result["verdict"]
-    line = _row("verdict", f"{verdict.upper()}   {_counts(result['findings'])}", width)
+    line = _row("verdict", f"{verdict.upper()}   {counts(result['findings'])}", width)
     line.stylize(_STYLES[verdict], LABEL, LABEL + len(verdict))
     yield line
     blocked = result["measurements"].get("blocked")
     if blocked:
         yield _row("unmeasured", blocked, width)
-    causes = result["causes"]
-    if verdict == "fail" and causes:
-        yield _row("cause", f"{causes[0]['code']} {causes[0]['message']}", width)
+    if verdict == "fail" and result["causes"]:
+        yield _row("cause", " ".join(lead(result)), width)
     if result.get("reproduce") and verdict != "pass":
         yield Text("reproduce".ljust(LABEL) + result["reproduce"])  # whole, to be copied
-
-
-def _counts(findings: Sequence[Mapping[str, Any]]) -> str:
-    names = (("pass", "passed"), ("fail", "failed"), ("inconclusive", "inconclusive"))
-    parts = []
-    for status, word in (*names, ("skip", "skipped")):
-        found = [f for f in findings if f["status"] == status and not _is_ignored(f)]
-        mild = [f["severity"] for f in found if status == "fail" and f["severity"] != "error"]
-        if len(found) > len(mild):
-            parts.append(f"{len(found) - len(mild)} {word}")
-        for severity, name in (("warning", "warning"), ("info", "note")):
-            if count := mild.count(severity):
-                parts.append(f"{count} {name}{'s' if count > 1 else ''}")
-    if ignored := sum(map(_is_ignored, findings)):
-        parts.append(f"{ignored} ignored")
-    return ", ".join(parts)
 
 
 def _rows(label: str, texts: Iterable[str], width: int) -> Iterator[Text]:
@@ -199,12 +200,19 @@ def _rows(label: str, texts: Iterable[str], width: int) -> Iterator[Text]:
         yield _row("" if number else label, text, width)
 
 
-def _row(label: str, text: str, width: int) -> Text:
+def _row(label: str, text: str, width: int, *, indent: int = LABEL) -> Text:
+    parts = _lines(text, max(width - indent, 20))
+    return Text(label.ljust(indent) + ("\n" + " " * indent).join(parts))
+
+
+def _lines(text: str, width: int) -> list[str]:
+    """Break a text at blanks; a number stays with its groups and its noun, names stay whole."""
+    glued = re.sub(r"(?<=\d) (?=[a-z%]|\d{3}\b)|(?<=\d:) (?=\d)", GLUE, text)
     wrapped = textwrap.wrap(
-        text,
-        max(width - LABEL, 20),
+        glued,
+        width,
         break_long_words=False,
         break_on_hyphens=False,
         replace_whitespace=False,
     )
-    return Text(label.ljust(LABEL) + ("\n" + " " * LABEL).join(wrapped or [""]))
+    return [line.replace(GLUE, " ") for line in wrapped] or [""]

@@ -18,6 +18,7 @@ from eagle3_checks.checkpoint.values import VocabMap
 from eagle3_checks.contract.version import Contract
 from eagle3_checks.facts import (
     Acceptance,
+    BaselineSeen,
     DraftConfig,
     Manifest,
     ServerSeen,
@@ -28,7 +29,7 @@ from eagle3_checks.facts import (
     Wiring,
 )
 from eagle3_checks.profile import Floors, Server, Speculation
-from eagle3_checks.verdict import Finding, Severity, Status
+from eagle3_checks.verdict import Finding, Judgements, Severity, Status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,11 @@ class Facts:
     server: ServerSeen | None = None
     wiring: Wiring | None = None
     acceptance: Acceptance | None = None
+    judgements: Judgements | None = None
+    baseline: BaselineSeen | None = None
     throughput: Throughput | None = None
+    compared: Throughput | None = None
+    hardware: str | None = None
     floors: Floors | None = None
 
 
@@ -65,7 +70,11 @@ WHERE_FROM: Mapping[str, str] = {
     "server": "a running server",
     "wiring": "the probe inside a launched server",
     "acceptance": "measured acceptance",
+    "judgements": "what is certain of the measured acceptance",
+    "baseline": "a recorded run (--eagle3-baseline)",
     "throughput": "measured throughput",
+    "compared": "throughput against a server without speculation (--eagle3-compare-base)",
+    "hardware": "the name of the GPU",
     "floors": "the floors of a profile",
 }
 

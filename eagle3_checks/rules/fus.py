@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from eagle3_checks.contract.capture import captures_aux, no_aux
 from eagle3_checks.contract.replay import LoadPlan, TensorPlan
-from eagle3_checks.contract.version import Contract
+from eagle3_checks.contract.version import LLAMA, Contract
 from eagle3_checks.facts import DraftConfig, Manifest, TargetConfig
+from eagle3_checks.rules import fus_ids, fus_layers
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
-from eagle3_checks.rules.plan import plan_of, takes_aux
-from eagle3_checks.rules.text import counted, ids, shape
+from eagle3_checks.rules.plan import plan_of
+from eagle3_checks.rules.text import shape
 
 FC_WEIGHT = "model.fc.weight"
-NO_AUX = "eagle_config.use_aux_hidden_state is false: this drafter takes no aux states"
 KEYS = ("SRC001", "SRC002", "SRC004", "CFG001", "CFG003")
 BYPASS = "https://github.com/sgl-project/sglang/pull/21272"
 
@@ -92,8 +93,8 @@ class FUS002(Rule):
         plan = plan_of(manifest, draft, contract)
         if isinstance(plan, Skip):
             return plan
-        if not takes_aux(draft, contract):
-            return Skip(NO_AUX)
+        if not captures_aux(draft, contract):
+            return Skip(no_aux(draft))
         tensor = _fc(plan)
         if tensor is not None:
             return Passed(message=f"{tensor.name} {shape(tensor.seen)}")
@@ -127,9 +128,12 @@ class FUS003(Rule):
         plan = plan_of(manifest, draft, contract)
         if isinstance(plan, Skip):
             return plan
-        if not takes_aux(draft, contract):
-            return Skip(NO_AUX)
+        if not captures_aux(draft, contract):
+            return Skip(no_aux(draft))
         dims = plan.dims
+        loader = contract.llama if dims.drafter_class == LLAMA else contract.mla
+        if loader is None or not loader.fc_by_width:
+            return Skip(f"SGLang {contract.name} does not choose by the width whether fc runs")
         if dims.fused != dims.hidden:
             return Passed(message=f"{dims.fused} = {dims.formula} differs from {dims.hidden}")
         return (
@@ -181,54 +185,4 @@ class FUS004(Rule):
         )
 
 
-class FUS005(Rule):
-    """The target captures as many different layers as fc takes states."""
-
-    title = "The captured layers are distinct"
-    why = (
-        "SGLang captures a layer once, however often it is named. Its default, layers 2, n // 2 "
-        "and n - 3, names fewer than three for shallow targets: with 1, 2 or 5 layers a single "
-        "state arrives and fc is skipped in silence; with 4 or 6 fc is handed two of three."
-    )
-    fix = (
-        "Use a target of 7 layers or more, or state distinct layers in "
-        "eagle_config.eagle_aux_hidden_state_layer_ids."
-    )
-    references = (BYPASS,)
-    requires = ("SRC002", "SRC003", "CFG001", "CFG003")
-
-    @staticmethod
-    def check(
-        manifest: Manifest, draft: DraftConfig, target: TargetConfig, contract: Contract
-    ) -> Outcome:
-        """Count the layers that the default, or the stated ids, leave."""
-        plan = plan_of(manifest, draft, contract)
-        if isinstance(plan, Skip):
-            return plan
-        if not takes_aux(draft, contract):
-            return Skip(NO_AUX)
-        depth = target.num_hidden_layers
-        if depth is None:
-            return Skip("the target's config.json states no num_hidden_layers")
-        stated = draft.aux_layer_ids if contract.reads_aux_ids else None
-        named = stated if stated is not None else (2, depth // 2, depth - 3)
-        # Where stated ids end up depends on the target's class; only doubles are certain.
-        captured = set(named) if stated is not None else {i for i in named if 0 <= i < depth}
-        source = "aux layer ids" if stated is not None else f"default for {depth} layers"
-        if len(captured) == plan.dims.aux:
-            return Passed(message=f"{source}: {ids(named)}")
-        states = counted(len(captured), "state")
-        bypass = len(captured) * plan.dims.target_hidden == plan.dims.hidden
-        effect = "fc is skipped in silence" if bypass else "fc is handed another width"
-        return (
-            Problem(
-                message=(
-                    f"{source}: {ids(named)}, so {states} of {plan.dims.aux} "
-                    f"arrive{'s' if len(captured) == 1 else ''}: {effect}"
-                ),
-                evidence={"layers": list(named), "distinct": len(captured), "aux": plan.dims.aux},
-            ),
-        )
-
-
-RULES: tuple[type[Rule], ...] = (FUS001, FUS002, FUS003, FUS004, FUS005)
+RULES: tuple[type[Rule], ...] = (FUS001, FUS002, FUS003, FUS004, *fus_layers.RULES, *fus_ids.RULES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eagle3_checks.checkpoint.files import shown
+from eagle3_checks.contract.capture import captures_aux
 from eagle3_checks.contract.replay import Fate, LoadPlan, ParameterPlan, State, replay
 from eagle3_checks.contract.version import Contract, ContractError
 from eagle3_checks.facts import DraftConfig, Manifest
@@ -47,9 +48,10 @@ def quantised(draft: DraftConfig) -> str | None:
 def takes_aux(draft: DraftConfig, contract: Contract) -> bool:
     """Whether the target hands over aux states to be fused.
 
-    Drafters with ``use_aux_hidden_state: false`` take the final hidden state and have no fc.
+    Drafters with ``use_aux_hidden_state: false`` or null take the final hidden state, and have no
+    fc.
     """
-    return not (contract.reads_use_aux and draft.use_aux_hidden_state is False)
+    return captures_aux(draft, contract)
 
 
 def is_decoder(name: str) -> bool:

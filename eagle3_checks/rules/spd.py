@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from eagle3_checks.facts import Throughput
+from eagle3_checks.facts import Acceptance, SpeedUp, Throughput
 from eagle3_checks.profile import Floors
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
-from eagle3_checks.rules.text import counted
+from eagle3_checks.rules.text import counted, interval
+
+CLIENT_LIMIT = 0.8
+"""CPU seconds a second. One process has one interpreter: near 1 it has no time left."""
 
 
 class SPD001(Rule):
@@ -22,22 +25,42 @@ class SPD001(Rule):
     references = ("docs/measurements.md",)
 
     @staticmethod
-    def check(throughput: Throughput, floors: Floors) -> Outcome:
+    def check(throughput: Throughput, floors: Floors, hardware: str) -> Outcome:
         """Compare each concurrency that has a floor."""
         if not floors.tokens_per_second:
             return Skip("the profile has no floors.tokens_per_second")
-        problems = tuple(_slow(throughput, floors))
+        wanted = floors_here(floors.tokens_per_second, hardware)
+        if not wanted:
+            gpus = ", ".join(floors.tokens_per_second)
+            return (
+                Problem(
+                    message=f"no floor holds on {hardware}: there are {gpus}",
+                    fix='Add one for this GPU, or one without a name ("8" = 600.0).',
+                    inconclusive=True,
+                ),
+            )
+        problems = tuple(_slow(throughput, wanted))
         if problems:
             return problems
         figures = ", ".join(
             f"{s.tokens_per_second:.1f} tok/s at {s.concurrency}" for s in throughput.streams
         )
-        return Passed(message=figures, evidence=_evidence(throughput, floors))
+        return Passed(message=figures, evidence=_evidence(throughput, wanted))
 
 
-def _slow(throughput: Throughput, floors: Floors) -> Iterator[Problem]:
+def floors_here(floors: Mapping[str, float], hardware: str) -> dict[str, float]:
+    """Return the floors by concurrency that hold on this hardware; a named GPU's go first."""
+    plain = {entry: floor for entry, floor in floors.items() if ":" not in entry}
+    for entry, floor in floors.items():
+        gpu, named, concurrency = entry.rpartition(":")
+        if named and gpu.lower() in hardware.lower():
+            plain[concurrency] = floor
+    return plain
+
+
+def _slow(throughput: Throughput, floors: Mapping[str, float]) -> Iterator[Problem]:
     streams = {str(stream.concurrency): stream for stream in throughput.streams}
-    for concurrency, floor in floors.tokens_per_second.items():
+    for concurrency, floor in floors.items():
         stream = streams.get(concurrency)
         if stream is None or not stream.output_tokens or stream.failed:
             reason = "was not measured" if stream is None else "brought no clean figure"
@@ -57,11 +80,13 @@ def _slow(throughput: Throughput, floors: Floors) -> Iterator[Problem]:
             )
 
 
-def _evidence(throughput: Throughput, floors: Floors) -> dict[str, dict[str, float | None]]:
+def _evidence(
+    throughput: Throughput, floors: Mapping[str, float]
+) -> dict[str, dict[str, float | None]]:
     return {
         str(stream.concurrency): {
             "tokens_per_second": stream.tokens_per_second,
-            "floor": floors.tokens_per_second.get(str(stream.concurrency)),
+            "floor": floors.get(str(stream.concurrency)),
         }
         for stream in throughput.streams
     }
@@ -97,4 +122,131 @@ class SPD002(Rule):
         return Passed(message=f"all of {counted(total, 'request')}")
 
 
-RULES: tuple[type[Rule], ...] = (SPD001, SPD002)
+class SPD003(Rule):
+    """The client left the server's speed alone."""
+
+    title = "The client was not the bottleneck"
+    why = (
+        "A client that is short of CPU time reads tokens later than they come, and the speed "
+        "measured is its own."
+    )
+    fix = "Run the client on a machine with idle cores, or measure lower concurrencies."
+    references = ("docs/measurements.md",)
+
+    @staticmethod
+    def check(throughput: Throughput) -> Outcome:
+        """Compare the client's CPU seconds with the time of the run."""
+        if not throughput.streams:
+            return Skip("no requests were sent to measure speed")
+        busy = [s for s in throughput.streams if s.client_share > CLIENT_LIMIT]
+        if not busy:
+            most = max(s.client_share for s in throughput.streams)
+            return Passed(message=f"it took {most:.2f} CPU seconds a second at most")
+        return tuple(
+            Problem(
+                message=(
+                    f"the client took {s.client_share:.2f} CPU seconds a second at concurrency "
+                    f"{s.concurrency}; above {CLIENT_LIMIT} the speed may be its own"
+                ),
+                evidence={"concurrency": s.concurrency, "client_share": s.client_share},
+                inconclusive=True,
+            )
+            for s in busy
+        )
+
+
+class SPD004(Rule):
+    """Speculation is as much faster as it must be."""
+
+    title = "The speed-up over no speculation reaches its floor"
+    why = (
+        "A ratio between two runs on one machine says more than tokens per second, which change "
+        "with the machine and with what else runs on it. Speculation pays at low concurrency and "
+        "stops paying where the GPU is busy with the batch itself."
+    )
+    fix = (
+        "Look at acceptance (ACC001). Where that holds, use fewer draft tokens, or serve without "
+        "speculation from the break-even concurrency on."
+    )
+    references = ("docs/measurements.md",)
+
+    @staticmethod
+    def check(compared: Throughput, floors: Floors) -> Outcome:
+        """Judge the interval of each concurrency that has a floor."""
+        figures = "; ".join(map(_figure, compared.speed_ups)) or "nothing to compare"
+        if compared.break_even is not None:
+            figures += f"; break-even at concurrency {compared.break_even:.0f}"
+        wanted = floors.speed_up
+        if not wanted:
+            return Skip(f"the profile has no floors.speed_up; {figures}")
+        problems = tuple(_short(compared, wanted))
+        evidence = {str(up.concurrency): up.ratio.value for up in compared.speed_ups}
+        return problems or Passed(message=figures, evidence=evidence)
+
+
+def _figure(up: SpeedUp) -> str:
+    return f"{interval(up.ratio)} times at {up.concurrency}"
+
+
+def _short(compared: Throughput, floors: Mapping[str, float]) -> Iterator[Problem]:
+    ups = {str(up.concurrency): up for up in compared.speed_ups}
+    failed = {str(s.concurrency) for s in (*compared.streams, *compared.base) if s.failed}
+    for concurrency, floor in floors.items():
+        up = ups.get(concurrency)
+        if up is None or concurrency in failed:
+            yield Problem(
+                message=f"no clean speed-up at concurrency {concurrency}; its floor is {floor:.2f}",
+                fix="Add it to speed.concurrencies, and see SPD002 for failed requests.",
+                inconclusive=True,
+            )
+        elif up.ratio.low < floor:
+            below = up.ratio.high < floor
+            held = "the floor is" if below else "the interval holds the floor,"
+            yield Problem(
+                message=f"speed-up {_figure(up)}; {held} {floor:.2f}",
+                evidence={"concurrency": up.concurrency, "value": up.ratio.value, "floor": floor},
+                fix="" if below else "Send more requests (speed.requests).",
+                inconclusive=not below,
+            )
+
+
+class SPD005(Rule):
+    """The speed-up is one that the accept length allows."""
+
+    title = "The speed-up is one that the accept length allows"
+    why = (
+        "A verify step costs at least what a step without speculation costs, and brings as many "
+        "tokens as the accept length says. A speed-up above the accept length means that the run "
+        "without speculation was slowed by something else."
+    )
+    fix = "Measure the run without speculation again, on the same idle machine and the same flags."
+    references = ("docs/measurements.md",)
+
+    @staticmethod
+    def check(compared: Throughput, acceptance: Acceptance) -> Outcome:
+        """Compare each speed-up with the accept length over the same requests."""
+        streams = {s.concurrency: s for s in compared.streams}
+        pooled = acceptance.accept_length
+        problems = []
+        for up in compared.speed_ups:
+            own = streams[up.concurrency].accept_length
+            length = own if own is not None else pooled.value if pooled else None
+            if length is not None and up.ratio.low > length:
+                problems.append(
+                    Problem(
+                        message=(
+                            f"speed-up {_figure(up)} is above the accept length, {length:.2f}: the "
+                            "run without speculation cannot be compared with"
+                        ),
+                        evidence={"concurrency": up.concurrency, "accept_length": length},
+                        inconclusive=True,
+                    )
+                )
+        if problems:
+            return problems
+        if not compared.speed_ups:
+            return Skip("no speed-up was measured")
+        return Passed(message="; ".join(map(_figure, compared.speed_ups)))
+
+
+RULES: tuple[type[Rule], ...] = (SPD001, SPD002, SPD003, SPD004, SPD005)

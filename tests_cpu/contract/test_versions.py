@@ -14,9 +14,9 @@ ALL = known_versions()
 
 
 def test_all_versions_are_there_in_order() -> None:
-    assert len(ALL) == 28
+    assert len(ALL) == 57
     assert (ALL[0], ALL[-1]) == ("0.4.6.post5", "0.5.23")
-    assert ALL.index("0.5.9") < ALL.index("0.5.10")
+    assert ALL.index("0.5.9") < ALL.index("0.5.10") < ALL.index("0.5.10.post1")
 
 
 @pytest.mark.parametrize("version", ALL)
@@ -25,7 +25,9 @@ def test_a_known_version_is_itself(version: str) -> None:
     assert (contract.version, contract.approximates, contract.name) == (version, None, version)
     assert "LlamaForCausalLMEagle3" in contract.classes
     assert (contract.mla is not None) == ("Eagle3DeepseekV2ForCausalLM" in contract.classes)
-    assert "llama" in contract.capture_model_files
+    assert contract.targets["LlamaForCausalLM"] in {"fixed", "next"}
+    assert len(contract.sha256) == 64
+    assert "torch" in contract.requires
 
 
 @pytest.mark.parametrize("version", ALL)
@@ -41,7 +43,7 @@ def test_reported_names_are_among_the_keys(version: str) -> None:
     [
         ("0.5.24", "0.5.23"),
         ("1.0", "0.5.23"),
-        ("0.5.10.post1", "0.5.10"),
+        ("0.5.10.post2", "0.5.10.post1"),
         ("0.5.24.dev7+gabc", "0.5.23"),
         ("0.5.12rc1", "0.5.12"),
     ],
@@ -90,6 +92,7 @@ def test_loader_generations(version: str, module: str, features: set[str]) -> No
     [
         ("0.5.3", None, None, None),
         ("0.5.4", None, None, None),
+        ("0.5.5.post3", "spec_accept_token_num", "spec_draft_token_num", None),
         ("0.5.6", "spec_accept_token_num", "spec_draft_token_num", None),
         ("0.5.9", "spec_accept_token_num", "spec_draft_token_num", "spec_accept_histogram"),
         ("0.5.11", "spec_accepted_drafts", "spec_proposed_drafts", "spec_accept_histogram"),
@@ -123,9 +126,42 @@ def test_features_by_version() -> None:
     assert since("cpu_eagle") == "0.5.16"
     assert since("forward_hooks") == "0.5.6"
     assert since("return_aux_hidden_states") == "0.5.23"
-    kimi = [v for v in ALL if contract_for(v).kimi_k25["captures"]]
-    assert kimi[0] == "0.5.10"
     assert "/server_info" in contract_for("0.5.6").endpoints
+
+
+@pytest.mark.parametrize(
+    ("version", "length", "denominator"),
+    [
+        ("0.5.3.post1", None, None),
+        ("0.5.3.post2", "spec_accept_length", "steps"),
+        ("0.5.5.post3", "spec_accept_length", "steps"),
+        ("0.5.6", "spec_accept_length", "draft-tokens - 1"),
+    ],
+)
+def test_the_servers_own_figures(version: str, length: str | None, denominator: str | None) -> None:
+    meta = contract_for(version).meta
+    assert (meta.accept_length, meta.rate_denominator) == (length, denominator)
+
+
+def test_graphs_lose_ids_from_the_first_version_that_reads_them_to_0_5_10() -> None:
+    losing = [v for v in ALL if contract_for(v).graphs_lose_ids]
+    reading = [v for v in ALL if contract_for(v).reads_aux_ids]
+    assert (losing[0], losing[-1]) == ("0.4.9", "0.5.10.post1")
+    assert losing == reading[: len(losing)]
+
+
+@pytest.mark.parametrize("version", ALL)
+def test_every_version_runs_fc_by_the_width(version: str) -> None:
+    contract = contract_for(version)
+    assert contract.llama.fc_by_width
+    assert contract.mla is None or contract.mla.fc_by_width
+
+
+def test_architectures_come_and_go() -> None:
+    assert "VILAForConditionalGeneration" in contract_for("0.5.4").targets
+    assert "VILAForConditionalGeneration" not in contract_for("0.5.4.post1").targets
+    assert contract_for("0.5.8").targets.get("KimiK25ForConditionalGeneration") is None
+    assert contract_for("0.5.9").targets["KimiK25ForConditionalGeneration"] == "none"
 
 
 def test_the_first_version_with_something() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eagle3_checks.contract.version import contract_for
-from eagle3_checks.measure.acceptance import contradictions, sample, summarise
+from eagle3_checks.measure.acceptance import summarise
 from eagle3_checks.measure.client import Answer
+from eagle3_checks.measure.counts import contradictions, sample
 from eagle3_checks.measure.prompts import Prompt
 from eagle3_checks.profile import Speculation
 
@@ -97,3 +99,63 @@ def test_a_version_without_counts_is_read_from_the_tokens() -> None:
 def test_counts_that_contradict_each_other(changes: dict[str, int], expected: str) -> None:
     found = "; ".join(contradictions(sample(answer([5, 3, 1, 1], **changes), NAMES, CHAIN), CHAIN))
     assert expected in found
+
+
+def test_pooled_and_per_request_figures_are_two() -> None:
+    long, short = answer([0, 0, 0, 30]), answer([10, 0, 0, 0])
+    got = summarise([sample(a, NAMES, CHAIN) for a in (long, short)], CHAIN)
+    assert got.accept_length is not None
+    assert got.accept_length_mean is not None
+    assert got.accept_length.value == pytest.approx(1 + 90 / 40)
+    assert got.accept_length_mean.value == pytest.approx((4 + 1) / 2)
+
+
+def test_joint_and_conditional_acceptance_of_a_chain() -> None:
+    got = summarise([sample(answer(h), NAMES, CHAIN) for h in ([5, 3, 1, 1], [4, 2, 2, 2])], CHAIN)
+    assert [d.drafts for d in got.depths] == [1, 2, 3]
+    assert [d.joint.value for d in got.depths] == pytest.approx([11 / 20, 6 / 20, 3 / 20])
+    assert [d.conditional for d in got.depths] == pytest.approx([11 / 20, 6 / 11, 3 / 6])
+    assert all(d.joint.low < d.joint.value < d.joint.high for d in got.depths)
+    dead = summarise([sample(answer([9, 0, 0, 0]), NAMES, CHAIN)], CHAIN)
+    assert [d.conditional for d in dead.depths] == [0.0, None, None]
+
+
+def test_a_tree_has_depths_and_no_positions() -> None:
+    meta = {"spec_num_proposed_drafts": 7 * 4}
+    got = summarise([sample(answer([1, 1, 1, 1], **meta), NAMES, TREE)], TREE)
+    assert got.per_position is None
+    assert [d.joint.value for d in got.depths] == pytest.approx([0.75, 0.5, 0.25])
+
+
+def test_a_histogram_that_ends_early_has_zeros() -> None:
+    got = summarise([sample(answer([6, 4]), NAMES, CHAIN)], CHAIN)
+    assert got.per_position == pytest.approx((0.4, 0.0, 0.0))
+
+
+def test_groups_by_set_and_by_length() -> None:
+    samples = [
+        replace(sample(answer(h), NAMES, CHAIN), prompt_set=name, prompt_tokens=tokens)
+        for name, tokens, h in (
+            ("code", 100, [0, 0, 0, 9]),
+            ("chat", 128, [9, 0, 0, 0]),
+            ("chat", 129, [0, 9, 0, 0]),
+            ("code", 90000, [0, 9, 0, 0]),
+        )
+    ]
+    got = summarise(samples, CHAIN)
+    sets = {g.name: (g.prompts, g.accept_length and g.accept_length.value) for g in got.by_set}
+    assert sets == {"code": (2, 3.0), "chat": (2, 1.5)}
+    assert [(g.name, g.prompts) for g in got.by_prompt_tokens] == [
+        ("up to 128", 2),
+        ("129 to 512", 1),
+        ("over 8192", 1),
+    ]
+    assert sum(g.verify_steps for g in got.by_set) == got.verify_steps
+
+
+def test_what_is_cut_at_the_end_does_not_bias() -> None:
+    # The last step brought three drafts, of which two went beyond the output's limit.
+    whole = sample(answer([5, 3, 1, 1]), NAMES, CHAIN)
+    cut = sample(answer([5, 3, 1, 1], completion_tokens=17), NAMES, CHAIN)
+    assert whole.correct_drafts == cut.correct_drafts
+    assert summarise([cut], CHAIN).accept_length == summarise([whole], CHAIN).accept_length

@@ -6,14 +6,39 @@ import pytest
 
 from eagle3_checks.measure.prompts import PromptError, load_prompts
 from eagle3_checks.profile import Prompts
-from eagle3_checks.shipped import names
+from eagle3_checks.shipped import names, shipped
+
+SIZES = {
+    "chat": 24,
+    "chat-general": 80,
+    "code": 24,
+    "heldout-code": 80,
+    "long-context": 20,
+    "math": 24,
+    "multilingual": 24,
+    "structured-output": 24,
+}
 
 
 @pytest.mark.parametrize("name", names("prompts", ".jsonl"))
 def test_shipped_sets(name: str) -> None:
     loaded = load_prompts(Prompts(sets=(name,), limit=0)).prompts
-    assert len(loaded) == 80
-    assert len({p.id for p in loaded}) == 80
+    assert len(loaded) == SIZES[name]
+    assert all(bool(p.text) != bool(p.messages) for p in loaded)
+
+
+def test_no_prompt_stands_in_two_sets() -> None:
+    loaded = load_prompts(Prompts(sets=tuple(SIZES), limit=0)).prompts
+    assert len(loaded) == sum(SIZES.values())
+    assert len({p.id for p in loaded}) == len(loaded)
+    assert len({p.text or str(p.messages) for p in loaded}) == len(loaded)
+
+
+def test_every_set_and_licence_is_stated() -> None:
+    text = shipped("fixtures", "prompts", "README.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert {row.split("`")[1] for row in rows} == {f"{name}.jsonl" for name in SIZES}
+    assert all(row.rstrip(" |").endswith(("Apache-2.0", "PSF-2.0")) for row in rows)
 
 
 def test_own_sets_limits_and_hash(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+# pytester drops what a run inside this process imports, and requests cannot be imported twice.
+import eagle3_checks.gate  # noqa: F401
 from eagle3_checks.shipped import shipped
 
 FAKE = Path(__file__).with_name("fake_sglang.py")

@@ -9,10 +9,12 @@ import argparse
 import json
 import os
 import sys
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 WIDTH, HIDDEN = 384, 128
+TOKEN_SECONDS = 0.02  # no real server is as quick as its client
 
 
 def parse() -> argparse.Namespace:
@@ -84,8 +86,19 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.answer(404)
 
+    def stream(self, meta: dict[str, Any]) -> None:
+        """Send the answer in two chunks, as server-sent events, to the end of the connection."""
+        self.send_response(200)
+        self.end_headers()
+        tokens = meta["completion_tokens"]
+        for now in (1, tokens):
+            threading.Event().wait(TOKEN_SECONDS)
+            event = json.dumps({"text": "x", "meta_info": meta | {"completion_tokens": now}})
+            self.wfile.write(f"data: {event}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
+
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         Handler.requests += 1
         if Handler.requests >= self.given.dies_after:
             os._exit(9)
@@ -102,7 +115,10 @@ class Handler(BaseHTTPRequestHandler):
                 "spec_num_proposed_drafts": 3 * steps,
                 "spec_correct_drafts_histogram": histogram,  # type: ignore[dict-item]
             }
-        self.answer(200, {"text": "x", "meta_info": meta})
+        if asked.get("stream"):
+            self.stream(meta)
+        else:
+            self.answer(200, {"text": "x", "meta_info": meta})
 
 
 def main() -> int:

@@ -2,17 +2,20 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import fields
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+from eagle3_checks.facts import Acceptance, Stream, Throughput
 from eagle3_checks.inspection import inspect
 from eagle3_checks.report import result as module
 from eagle3_checks.report.result import build_result, plain, redact_variable, write_json
 from eagle3_checks.settings import resolve
 from eagle3_checks.shipped import shipped
 from eagle3_checks.verdict import Verdict
+from tests_cpu.report import samples
 
 SCHEMA = json.loads(Path(module.__file__).with_name("result.schema.json").read_text())
 TINY = shipped("fixtures", "tiny")
@@ -25,6 +28,36 @@ def test_the_schema_is_a_schema() -> None:
 @pytest.mark.parametrize("folder", [str(TINY / "drafter"), "/nowhere"])
 def test_inspect_fits_the_schema(folder: str) -> None:
     jsonschema.validate(inspect(folder, str(TINY / "target")), SCHEMA)
+
+
+@pytest.mark.parametrize("name", ["dead", "healthy", "hostile", "not_run"])
+def test_every_figure_fits_the_schema(name: str) -> None:
+    jsonschema.validate(getattr(samples, name)(), SCHEMA)
+
+
+def test_the_schema_knows_every_measurement() -> None:
+    measured = SCHEMA["properties"]["measurements"]["properties"]
+    for key, kind in (("acceptance", Acceptance), ("throughput", Throughput)):
+        assert set(measured[key]["properties"]) == {f.name for f in fields(kind)}
+    assert {f.name for f in fields(Stream)} == set(SCHEMA["$defs"]["stream"]["properties"])
+
+
+def test_secrets_in_flags_and_addresses_are_masked() -> None:
+    overrides = {
+        "server.args": ("--api-key", "sk-very-secret", "--hf-token=hf_very_secret"),
+        "server.url": "http://user:very-secret@host:1",
+    }
+    result = build_result(
+        verdict=Verdict.NOT_RUN,
+        findings=(),
+        subject={"target": "t", "drafter": "d"},
+        resolved=resolve("tiny", overrides, {}),
+        reproduce="pytest -m gpu --eagle3-url http://user:very-secret@host:1",
+    )
+    text = json.dumps(result)
+    assert "very-secret" not in text
+    assert "very_secret" not in text
+    assert "***@host:1" in result["reproduce"]
 
 
 def test_a_profile_keeps_origins_and_hides_secrets() -> None:

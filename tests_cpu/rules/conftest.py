@@ -30,7 +30,7 @@ from eagle3_checks.facts import (
 from eagle3_checks.profile import Floors, Server, Speculation
 from eagle3_checks.rules.base import Facts, run_rule
 from eagle3_checks.rules.registry import by_code
-from eagle3_checks.verdict import Finding
+from eagle3_checks.verdict import Finding, Judgement, Judgements, Outcome
 from tests_cpu.rules.seen import CAPTURE, LOAD, forward
 
 Judge = Callable[..., tuple[Finding, ...]]
@@ -126,6 +126,24 @@ def seen_load() -> LoadSeen:
     return LOAD
 
 
+def held(seen: Interval | None, bound: float | None) -> Judgement | None:
+    """Judge an interval as one look would."""
+    if seen is None or bound is None:
+        return None
+    outcome = Outcome.REACHED if seen.low >= bound else Outcome.OPEN
+    return Judgement(
+        outcome=Outcome.MISSED if seen.high < bound else outcome,
+        value=seen.value,
+        bound=bound,
+        interval=seen,
+        prompts=80,
+        planned=80,
+        looks=12,
+        verify_steps=19876,
+        detectable=0.1,
+    )
+
+
 @pytest.fixture
 def judge_acceptance() -> Judge:
     """Return `judge_acceptance(code, length=(value, low, high), floor=, …)`."""
@@ -135,6 +153,8 @@ def judge_acceptance() -> Judge:
         length: tuple[float, float, float] | None = (2.23, 2.11, 2.35),
         rate: tuple[float, float, float] | None = (0.41, 0.37, 0.45),
         floors: Floors | None = None,
+        *,
+        judged: bool = True,
         **changes: Any,
     ) -> tuple[Finding, ...]:
         def interval(figures: tuple[float, float, float] | None) -> Interval | None:
@@ -154,7 +174,20 @@ def judge_acceptance() -> Judge:
             "failed_requests": 0,
         }
         acceptance = Acceptance(**{**values, **changes})
-        return run_rule(by_code(code), Facts(acceptance=acceptance, floors=floors or Floors()))
+        floors = floors or Floors()
+        facts = Facts(
+            acceptance=acceptance,
+            floors=floors,
+            judgements=Judgements(
+                error=0.05,
+                accept_length=held(acceptance.accept_length, floors.accept_length),
+                accept_rate=held(acceptance.accept_rate, floors.accept_rate),
+            )
+            if judged
+            else Judgements(error=0.05),
+            speculation=Speculation(),
+        )
+        return run_rule(by_code(code), facts)
 
     return judge
 
@@ -168,6 +201,8 @@ def judge_speed() -> Judge:
         speeds: Mapping[int, float],
         floors: Mapping[str, float] | None = None,
         failed: int = 0,
+        hardware: str = "NVIDIA H200",
+        **stream: Any,
     ) -> tuple[Finding, ...]:
         streams = tuple(
             Stream(
@@ -177,11 +212,14 @@ def judge_speed() -> Judge:
                 output_tokens=int(speed * 10),
                 seconds=10.0,
                 tokens_per_second=speed,
+                **stream,
             )
             for concurrency, speed in speeds.items()
         )
         facts = Facts(
-            throughput=Throughput(streams=streams), floors=Floors(tokens_per_second=floors or {})
+            throughput=Throughput(streams=streams),
+            floors=Floors(tokens_per_second=floors or {}),
+            hardware=hardware,
         )
         return run_rule(by_code(code), facts)
 

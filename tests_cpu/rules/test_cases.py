@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from eagle3_checks.rules.registry import codes
@@ -11,6 +13,9 @@ from tests_cpu.rules.cases.table import CASES
 
 BY_LIFE = {"SRV003": "a server that does not start is a stage's failure, not a fact"}
 """Rules whose defect no fact can hold; the reason, and tests_cpu/plugin shows it."""
+
+MEASURED = {"ACC005", "ACC006", "SPD003", "SPD004", "SPD005"}
+"""Rules about measurements that test_measured_rules.py tests, each by itself."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -32,7 +37,12 @@ def test_a_case(request: pytest.FixtureRequest, case: Case) -> None:
 def test_every_rule_has_a_case_of_each_kind(kind: str) -> None:
     have = {case.code for case in CASES if case.kind == kind}
     excused = set(BY_LIFE) if kind == "fires" else set()
-    assert set(codes()) - have - excused == set()
+    assert set(codes()) - have - excused - MEASURED == set()
+
+
+def test_the_rules_about_measurements_are_tested_by_themselves() -> None:
+    text = Path(__file__).with_name("test_measured_rules.py").read_text()
+    assert {code for code in MEASURED if f'"{code}"' not in text} == set()
 
 
 def test_every_case_is_one_of_a_rule() -> None:

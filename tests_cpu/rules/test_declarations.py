@@ -12,7 +12,7 @@ ALL = all_rules()
 def test_codes_are_unique_and_found_in_any_case() -> None:
     assert len(set(codes())) == len(ALL)
     assert by_code(" key001 ").code() == "KEY001"
-    assert codes("ACC") == ("ACC001", "ACC002", "ACC003", "ACC004")
+    assert codes("ACC") == ("ACC001", "ACC002", "ACC003", "ACC004", "ACC005", "ACC006")
 
 
 def test_an_unknown_code_names_the_known_ones() -> None:

@@ -1,0 +1,71 @@
+"""What was seen: frozen records without behaviour.
+
+Readers of files, of a running server and of measurements fill these in; rules judge them. Nothing
+here knows what a value should be.
+"""
+
+from __future__ import annotations
+
+from eagle3_checks.facts.files import (
+    DraftConfig,
+    EmbeddingSeen,
+    FileFault,
+    FileProblem,
+    Manifest,
+    Shape,
+    TargetConfig,
+    TensorInfo,
+    TensorStats,
+    TensorValues,
+    Tokenizer,
+)
+from eagle3_checks.facts.measured import (
+    Acceptance,
+    BaselineSeen,
+    Depth,
+    Group,
+    Interval,
+    Quantiles,
+    RequestSample,
+    SpeedUp,
+    Stream,
+    Throughput,
+)
+from eagle3_checks.facts.server import (
+    CaptureSeen,
+    ForwardSeen,
+    LoadedTensor,
+    LoadSeen,
+    ServerSeen,
+    Wiring,
+)
+
+__all__ = [
+    "Acceptance",
+    "BaselineSeen",
+    "CaptureSeen",
+    "Depth",
+    "DraftConfig",
+    "EmbeddingSeen",
+    "FileFault",
+    "FileProblem",
+    "ForwardSeen",
+    "Group",
+    "Interval",
+    "LoadSeen",
+    "LoadedTensor",
+    "Manifest",
+    "Quantiles",
+    "RequestSample",
+    "ServerSeen",
+    "Shape",
+    "SpeedUp",
+    "Stream",
+    "TargetConfig",
+    "TensorInfo",
+    "TensorStats",
+    "TensorValues",
+    "Throughput",
+    "Tokenizer",
+    "Wiring",
+]

@@ -1,0 +1,87 @@
+"""What a running server says of itself, and what the probe saw inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eagle3_checks.facts.files import Shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedTensor:
+    """One tensor that the drafter's loader was offered, and the parameters it reached."""
+
+    name: str
+    shape: Shape
+    dtype: str
+    into: tuple[str, ...]
+    """Parameters written while the loader held it; empty means dropped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSeen:
+    """One run of a drafter class's ``load_weights``, seen from inside the server."""
+
+    model_class: str
+    rank: int
+    tensors: tuple[LoadedTensor, ...]
+    unwritten: tuple[str, ...]
+    """Parameters that no tensor reached: random or constant initial values."""
+    shared: tuple[str, ...] = ()
+    """Parameters replaced by the target's afterwards."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForwardSeen:
+    """A distinct way in which the drafter's model was called."""
+
+    rank: int
+    mode: str
+    """SGLang's ForwardMode by name: EXTEND (prompt), DRAFT_EXTEND… (after verify), DECODE."""
+    width: int
+    """Last dimension of the hidden states handed in."""
+    embed_width: int
+    fc_ran: bool
+    fc_in: int | None
+    fc_out: int | None
+    capturing: bool = False
+    """Seen while a CUDA graph was captured; shapes are fixed there, so the fact holds in replay."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptureSeen:
+    """The layers the target was told to capture."""
+
+    rank: int
+    target_class: str
+    layers: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wiring:
+    """What the probe saw inside the serving processes."""
+
+    sglang: str | None
+    loads: tuple[LoadSeen, ...]
+    forwards: tuple[ForwardSeen, ...]
+    captures: tuple[CaptureSeen, ...]
+    errors: tuple[str, ...] = ()
+    """The probe's own faults; facts may be missing where these stand."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSeen:
+    """What a ready server says of itself."""
+
+    url: str
+    launched: bool
+    sglang: str | None
+    info: Mapping[str, Any]
+    """``/server_info``, with secrets removed."""
+    environment: Mapping[str, str]
+    """SGLANG_* and NCCL_* variables of a launched server."""
+    start_seconds: float | None = None
+    command: tuple[str, ...] = ()
+    log: str | None = None

@@ -1,0 +1,121 @@
+"""Kept-open HTTP connections to one server, cheap enough not to be what is measured.
+
+http.client, since a request through it costs a quarter of the CPU time that requests takes for it
+(benchmarks/client.py): at 64 streams the client must not be the bottleneck.
+"""
+
+from __future__ import annotations
+
+import http.client
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+ERROR_TEXT = 300
+CHUNK = 1 << 16
+IDLE_SECONDS = 2.0
+"""A connection that rested longer is not used again: SGLang's server closes them after 5 seconds,
+and a request sent at that moment would fail for no fault of the server."""
+
+
+class TransportError(RuntimeError):
+    """A request that brought no answer; the message says why."""
+
+
+class Transport:
+    """Posts to one server; usable from many threads, one connection for each request in flight."""
+
+    def __init__(self, url: str, *, api_key: str = "", timeout: float = 300.0) -> None:
+        """`timeout` is the longest silence of the server, in seconds."""
+        parts = urlsplit(url)
+        secure = parts.scheme == "https"
+        self._kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        self._host = parts.hostname or ""
+        self._port = parts.port
+        self._prefix = parts.path.rstrip("/")
+        self._timeout = timeout
+        self._headers = {"Content-Type": "application/json"}
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._idle: deque[tuple[float, http.client.HTTPConnection]] = deque()
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close all idle connections."""
+        with self._lock:
+            while self._idle:
+                self._idle.pop()[1].close()
+
+    def get(self, path: str) -> bytes:
+        """Return the body of an answer. Raises TransportError."""
+        with self._request("GET", path, None) as response:
+            return response.read()
+
+    def post(self, path: str, body: bytes) -> bytes:
+        """Return the body of an answer. Raises TransportError."""
+        with self._request("POST", path, body) as response:
+            return response.read()
+
+    def events(self, path: str, body: bytes) -> Iterator[tuple[float, bytes]]:
+        """Yield each server-sent event with the time it arrived (time.perf_counter).
+
+        Raises TransportError, also where the stream breaks off.
+        """
+        with self._request("POST", path, body) as response:
+            rest = b""
+            while data := response.read1(CHUNK):
+                now = time.perf_counter()
+                *whole, rest = (rest + data).split(b"\n\n")
+                for event in whole:
+                    if event.startswith(b"data:"):
+                        yield now, event[5:].strip()
+
+    @contextmanager
+    def _request(
+        self, method: str, path: str, body: bytes | None
+    ) -> Iterator[http.client.HTTPResponse]:
+        connection = self._take()
+        keep = False
+        try:
+            connection.request(method, self._prefix + path, body, self._headers)
+            response = connection.getresponse()
+            if response.status != HTTPStatus.OK:
+                shown = response.read(ERROR_TEXT).decode("utf-8", "replace")
+                raise TransportError(f"{path} answered {response.status}: {shown}")
+            yield response
+            keep = response.isclosed() and not response.will_close
+        except (OSError, http.client.HTTPException) as error:
+            raise TransportError(f"{path}: {type(error).__name__}: {error}") from error
+        finally:
+            self._give_back(connection, keep=keep)
+
+    def _take(self) -> http.client.HTTPConnection:
+        """Return an idle connection that the server has not closed meanwhile, or a new one."""
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return self._kind(self._host, self._port, timeout=self._timeout)
+                since, connection = self._idle.pop()
+            rested = time.monotonic() - since
+            if connection.sock and rested < IDLE_SECONDS and not _readable(connection):
+                return connection
+            connection.close()
+
+    def _give_back(self, connection: http.client.HTTPConnection, *, keep: bool) -> None:
+        if not keep:
+            connection.close()
+            return
+        with self._lock:
+            self._idle.append((time.monotonic(), connection))
+
+
+def _readable(connection: http.client.HTTPConnection) -> bool:
+    """Whether something waits on an idle connection: its end, or what no request asked for."""
+    waiting = select.poll()
+    waiting.register(connection.sock, select.POLLIN)
+    return bool(waiting.poll(0))

@@ -1,0 +1,238 @@
+"""ACC and SPD: baselines, impossible figures, speed-ups, floors of one GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from eagle3_checks.facts import Acceptance, BaselineSeen, Interval, SpeedUp, Stream, Throughput
+from eagle3_checks.profile import Floors
+from eagle3_checks.rules.base import Facts, run_rule
+from eagle3_checks.rules.registry import by_code
+from eagle3_checks.verdict import Finding, Judgement, Judgements, Outcome, Status
+
+Judge = Callable[..., tuple[Finding, ...]]
+
+
+def span(value: float, half: float = 0.01) -> Interval:
+    return Interval(value=value, low=value - half, high=value + half, level=0.95, n=40)
+
+
+def seen(state: str = "alike", **changes: Any) -> BaselineSeen:
+    values: dict[str, Any] = {
+        "path": "b/1.json",
+        "recorded": "2026-01-01T00:00:00+00:00",
+        "accept_length": 2.3,
+        "margin": 0.03,
+        "pairs": 40,
+    }
+    return BaselineSeen(state=state, **{**values, **changes})
+
+
+def judge_baseline(
+    baseline: BaselineSeen, change: float | None = 0.0, half: float = 0.01
+) -> Finding:
+    judged = None
+    if change is not None:
+        interval = span(change, half)
+        outcome = Outcome.REACHED if interval.low >= -0.03 else Outcome.OPEN
+        judged = Judgement(
+            outcome=Outcome.MISSED if interval.high < -0.03 else outcome,
+            value=change,
+            bound=-0.03,
+            interval=interval,
+            prompts=40,
+            planned=80,
+            looks=7,
+            verify_steps=4000,
+            detectable=0.02,
+        )
+    acceptance = Acceptance(
+        prompts=40,
+        verify_steps=4000,
+        correct_drafts=5200,
+        proposed_drafts=12000,
+        accept_length=span(2.3),
+        accept_rate=None,
+        per_position=None,
+        failed_requests=0,
+    )
+    facts = Facts(
+        acceptance=acceptance,
+        baseline=baseline,
+        judgements=Judgements(error=0.05, baseline=judged),
+    )
+    (finding,) = run_rule(by_code("ACC005"), facts)
+    return finding
+
+
+def test_no_worse_than_the_baseline() -> None:
+    finding = judge_baseline(seen())
+    assert finding.status is Status.PASS
+    assert finding.message == (
+        "accept length +0.0 % [-1.0 %, +1.0 %] against 2.30 of 2026-01-01T00:00:00+00:00, 40 of 80 "
+        "prompts, 4 000 verify steps; a loss of 3 % is allowed"
+    )
+
+
+def test_a_loss_beyond_the_margin_fails_and_one_across_it_is_unclear() -> None:
+    lost = judge_baseline(seen(), -0.1)
+    assert lost.is_error
+    assert "-10.0 % [-11.0 %, -9.0 %]" in lost.message
+    close = judge_baseline(seen(), -0.03)
+    assert close.status is Status.INCONCLUSIVE
+    assert "this run could tell 2.0 %" in close.message
+    assert judge_baseline(seen(), 0.2).status is Status.PASS
+
+
+def test_an_unlike_baseline_is_compared_and_the_difference_told() -> None:
+    unlike = seen("unlike", differences=("sglang: 0.5.22 then, 0.5.23 now",))
+    assert judge_baseline(unlike).message.endswith(
+        "; compared although sglang: 0.5.22 then, 0.5.23 now"
+    )
+
+
+def test_a_first_run_says_that_it_was_recorded() -> None:
+    first = judge_baseline(seen("written"), None)
+    assert first.status is Status.PASS
+    assert first.message == "nothing to compare with: this run was recorded as b/1.json"
+    near = seen("written", nearest="b/2.json", differences=("gpu: cpu then, 1 x H200 now",))
+    assert judge_baseline(near, None).message.endswith(
+        "; the nearest other one, b/2.json, differs in gpu: cpu then, 1 x H200 now"
+    )
+
+
+@pytest.mark.parametrize(
+    ("baseline", "says"),
+    [
+        (seen("none", problem="b/1.json: is not JSON"), "no baseline: b/1.json: is not JSON"),
+        (seen(pairs=1), "1 prompt of 40 are in the baseline b/1.json: too few to compare"),
+    ],
+)
+def test_nothing_to_compare_with_is_no_pass(baseline: BaselineSeen, says: str) -> None:
+    finding = judge_baseline(baseline, None)
+    assert (finding.status, finding.message) == (Status.INCONCLUSIVE, says)
+
+
+def test_without_a_baseline_the_rule_is_skipped(judge_acceptance: Judge) -> None:
+    assert judge_acceptance("ACC005")[0].status is Status.SKIP
+
+
+@pytest.mark.parametrize(
+    ("length", "status"),
+    [(3.97, Status.INCONCLUSIVE), (3.92, Status.INCONCLUSIVE), (3.8, Status.PASS)],
+)
+def test_accept_lengths_at_the_ceiling(
+    judge_acceptance: Judge, length: float, status: Status
+) -> None:
+    (finding,) = judge_acceptance("ACC006", length=(length, length - 0.01, length + 0.01))
+    assert finding.status is status
+
+
+def test_too_few_prompts_to_judge_by(judge_acceptance: Judge) -> None:
+    (finding,) = judge_acceptance("ACC001", floors=Floors(accept_length=2.0), judged=False)
+    assert finding.status is Status.INCONCLUSIVE
+    assert "too few prompts" in finding.message
+
+
+FLOORS = {"8": 100.0, "H200:8": 300.0, "H100:8": 200.0}
+
+
+@pytest.mark.parametrize(
+    ("hardware", "speed", "passes"),
+    [
+        ("NVIDIA H200", 250.0, False),
+        ("NVIDIA H200", 350.0, True),
+        ("NVIDIA H100 80GB HBM3", 250.0, True),
+        ("NVIDIA A100", 150.0, True),
+        ("unknown", 90.0, False),
+    ],
+)
+def test_a_floor_of_this_gpu_goes_before_one_of_any(
+    judge_speed: Judge, hardware: str, speed: float, *, passes: bool
+) -> None:
+    (finding,) = judge_speed("SPD001", {8: speed}, FLOORS, hardware=hardware)
+    assert (finding.status is Status.PASS) is passes
+    assert finding.is_error is not passes
+
+
+def test_floors_of_other_gpus_alone_are_inconclusive(judge_speed: Judge) -> None:
+    (finding,) = judge_speed("SPD001", {8: 900.0}, {"H200:8": 300.0}, hardware="cpu")
+    assert finding.status is Status.INCONCLUSIVE
+    assert finding.message == "no floor holds on cpu: there are H200:8"
+
+
+def test_a_client_without_time_left(judge_speed: Judge) -> None:
+    (finding,) = judge_speed("SPD003", {64: 900.0}, client_share=0.93)
+    assert finding.status is Status.INCONCLUSIVE
+    assert "0.93 CPU seconds a second at concurrency 64" in finding.message
+    assert judge_speed("SPD003", {64: 900.0}, client_share=0.2)[0].status is Status.PASS
+    assert judge_speed("SPD003", {})[0].status is Status.SKIP
+
+
+def judge_compared(
+    code: str,
+    ratios: dict[int, tuple[float, float]],
+    floors: dict[str, float] | None = None,
+    *,
+    failed: int = 0,
+    lengths: tuple[float | None, float] = (2.2, 2.2),
+) -> tuple[Finding, ...]:
+    streams = tuple(
+        Stream(
+            concurrency=c,
+            requests=16,
+            failed=failed,
+            output_tokens=100,
+            seconds=1.0,
+            tokens_per_second=100.0,
+            accept_length=lengths[0],
+        )
+        for c in ratios
+    )
+    ups = tuple(
+        SpeedUp(concurrency=c, ratio=span(*r), base_tokens_per_second=50.0)
+        for c, r in ratios.items()
+    )
+    acceptance = Acceptance(
+        prompts=40,
+        verify_steps=4000,
+        correct_drafts=5200,
+        proposed_drafts=12000,
+        accept_length=span(lengths[1]),
+        accept_rate=None,
+        per_position=None,
+        failed_requests=0,
+    )
+    compared = Throughput(streams=streams, base=streams, speed_ups=ups, break_even=20.0)
+    facts = Facts(compared=compared, acceptance=acceptance, floors=Floors(speed_up=floors or {}))
+    return run_rule(by_code(code), facts)
+
+
+def test_speed_up_floors() -> None:
+    (passed,) = judge_compared("SPD004", {1: (1.8, 0.1), 8: (1.3, 0.1)}, {"1": 1.5, "8": 1.1})
+    assert passed.status is Status.PASS
+    assert passed.message.endswith("; break-even at concurrency 20")
+    (slow,) = judge_compared("SPD004", {1: (1.2, 0.1)}, {"1": 1.5})
+    assert slow.is_error
+    assert "speed-up 1.20 [1.10, 1.30] 95 % times at 1; the floor is 1.50" in slow.message
+    (close,) = judge_compared("SPD004", {1: (1.55, 0.1)}, {"1": 1.5})
+    assert close.status is Status.INCONCLUSIVE
+    (unclean,) = judge_compared("SPD004", {1: (1.8, 0.1)}, {"1": 1.5}, failed=1)
+    assert unclean.status is Status.INCONCLUSIVE
+    assert judge_compared("SPD004", {1: (1.8, 0.1)})[0].status is Status.SKIP
+
+
+def test_a_speed_up_above_the_accept_length() -> None:
+    (finding,) = judge_compared("SPD005", {1: (4.12, 0.2)})
+    assert finding.status is Status.INCONCLUSIVE
+    assert "is above the accept length, 2.20" in finding.message
+    # The accept length of the same requests goes before that of the other prompts.
+    assert judge_compared("SPD005", {1: (2.5, 0.1)}, lengths=(3.0, 2.2))[0].status is Status.PASS
+    (pooled,) = judge_compared("SPD005", {1: (2.5, 0.1)}, lengths=(None, 2.2))
+    assert pooled.status is Status.INCONCLUSIVE
+    # Across it, noise may be the reason.
+    assert judge_compared("SPD005", {1: (2.25, 0.1)})[0].status is Status.PASS
+    assert judge_compared("SPD005", {})[0].status is Status.SKIP
