@@ -126,7 +126,7 @@ def _valid_at_any_look(acceptance: Acceptance, inquiry: Inquiry) -> Acceptance:
     """Take the repeated intervals where a run ended early: plain ones hold for fixed sizes only."""
     if not acceptance.stopped:
         return acceptance
-    length, rate = inquiry.judged.get("accept_length"), inquiry.judged.get("accept_rate")
+    length, rate = inquiry.latest.get("accept_length"), inquiry.latest.get("accept_rate")
     return dataclasses.replace(
         acceptance,
         accept_length=length.interval if length else acceptance.accept_length,

@@ -14,6 +14,7 @@ from eagle3_checks.measure.prompts import Prompt
 from eagle3_checks.measure.transport import ERROR_TEXT, Transport, TransportError
 
 _DONE = b"[DONE]"
+_WORDS = re.compile(rb'"content":\s*"[^"]')
 # Read without parsing the rest of an event. A quote inside a generated text is escaped, so this
 # cannot be part of one.
 _TOKENS = re.compile(rb'"completion_tokens":\s*(\d+)')
@@ -83,20 +84,24 @@ class Client:
     def _stream(self, path: str, body: dict[str, Any], prompt: Prompt, *, talk: bool) -> Answer:
         body["stream"] = True
         if talk:
+            del body["return_meta_info"]  # SGLang refuses it for a stream; usage has the tokens
             body["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
         sent = _bytes(body)
         begin = at = time.perf_counter()
         first: float | None = None
         gaps: list[tuple[float, int]] = []
-        seen, last, whole = 0, b"", False
+        seen, last, whole, uncounted = 0, b"", False, False
         for now, event in self._transport.events(path, sent):
             if event == _DONE:
                 whole = True  # read on to the end: the connection is used again
                 continue
             last = event
             found = _TOKENS.findall(event)
+            if not found and _WORDS.search(event):
+                # Before 0.5.6 the usage comes last: the time of the first words is all there is.
+                first, uncounted = first if uncounted else now - begin, True
             tokens = int(found[-1]) if found else 0
-            if tokens <= seen:
+            if tokens <= seen or uncounted:
                 continue
             if first is None:
                 first = now - begin
@@ -149,8 +154,9 @@ def _read_chat(answer: Mapping[str, Any], prompt: Prompt) -> tuple[str, Mapping[
         raise RequestFailed(f"{prompt.id}: a chat answer without choices: {error}") from error
     if not isinstance(meta, dict):
         raise RequestFailed(
-            f"{prompt.id}: this server's chat answers carry no meta_info, so acceptance cannot be "
-            "counted; set prompts.chat_template = false and give prompts as text"
+            f"{prompt.id}: this server's chat answers carry no meta_info (SGLang has it from "
+            "0.5.13 on), so acceptance cannot be counted; set prompts.chat_template = false and "
+            "give prompts as text"
         )
     return text, meta
 

@@ -123,6 +123,9 @@ class Inquiry:
     sequential: bool = True
     """Whether a run may end before all planned prompts are in."""
     judged: dict[str, Judgement] = field(default_factory=dict)
+    """What was certain when it became so, or is open still."""
+    latest: dict[str, Judgement] = field(default_factory=dict)
+    """The same over all prompts so far: its intervals, not its verdicts, are for showing."""
 
     @property
     def looks(self) -> tuple[int, ...]:
@@ -142,11 +145,14 @@ class Inquiry:
     def look(self, number: int, samples: Sequence[RequestSample]) -> bool:
         """Ask what is open at look `number` (from 0); returns whether all is answered."""
         level = nominal_levels(self.looks, self.error)[number]
-        for name in self.open():
-            estimate = self.questions[name].estimate(samples)
+        still_open = self.open()
+        for name, question in self.questions.items():
+            estimate = question.estimate(samples)
             if estimate is not None and estimate.prompts > 1:
                 steps = sum(s.verify_steps for s in samples)
-                self.judged[name] = self._judge(estimate, level, number, steps)
+                self.latest[name] = self._judge(estimate, level, number, steps)
+                if name in still_open:
+                    self.judged[name] = self.latest[name]
         return bool(self.questions) and not self.open()
 
     def _judge(self, seen: Estimate, level: float, number: int, steps: int) -> Judgement:

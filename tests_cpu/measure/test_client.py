@@ -72,9 +72,11 @@ def test_chat_whole_and_streamed() -> None:
     def reply(handler: Handler, asked: dict[str, Any]) -> None:
         if asked.get("stream"):
             assert asked["stream_options"]["continuous_usage_stats"]
+            assert "return_meta_info" not in asked, "SGLang answers 400"
             chunks = ({"choices": [], "usage": {"completion_tokens": n}} for n in (0, 2, 5))
             handler.events(*chunks, "[DONE]")
         else:
+            assert asked["return_meta_info"]
             message = {"message": {"content": "hi"}, "meta_info": META}
             handler.whole({"choices": [message]})
 
@@ -83,6 +85,18 @@ def test_chat_whole_and_streamed() -> None:
     streamed = ask(reply, CHAT, stream=True)
     assert streamed.meta == {"completion_tokens": 5}
     assert [tokens for _, tokens in streamed.gaps] == [3]
+
+
+def test_a_chat_stream_without_counts_has_the_time_of_its_first_words() -> None:
+    def reply(handler: Handler, asked: dict[str, Any]) -> None:
+        del asked
+        words = ({"choices": [{"delta": {"content": c}}]} for c in ("", "a", "b"))
+        handler.events(*words, {"choices": [], "usage": {"completion_tokens": 5}}, "[DONE]")
+
+    answer = ask(reply, CHAT, stream=True)
+    assert answer.first is not None
+    assert answer.first < answer.seconds
+    assert (answer.gaps, answer.meta) == ((), {"completion_tokens": 5})
 
 
 def test_one_connection_serves_many_requests_and_both_forms() -> None:

@@ -123,6 +123,20 @@ def test_the_run_goes_on_until_every_question_is_answered() -> None:
     assert (judgements.accept_rate.outcome, judgements.accept_rate.prompts) == (Outcome.OPEN, COUNT)
 
 
+def test_figures_are_over_all_prompts_though_a_verdict_was_certain_before(tmp_path: Path) -> None:
+    floors = Floors(accept_length=1.2)
+    with run(accepting(2.0), baseline=tmp_path) as (measuring, _):
+        _ = measuring.baseline
+    with run(accepting(2.0), floors=floors, baseline=tmp_path) as (measuring, seen):
+        acceptance, judgements = measuring.measured.acceptance, measuring.judgements
+    assert judgements.accept_length is not None
+    assert judgements.accept_length.prompts < acceptance.prompts == len(seen) < COUNT
+    assert acceptance.accept_length is not None
+    assert acceptance.accept_length.n == acceptance.prompts
+    pooled = 1 + acceptance.correct_drafts / acceptance.verify_steps
+    assert acceptance.accept_length.value == pytest.approx(pooled)
+
+
 def test_a_server_without_steps_or_answers_is_not_asked_for_long() -> None:
     def silent(handler: Handler, asked: dict[str, Any]) -> None:
         del asked

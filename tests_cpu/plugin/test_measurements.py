@@ -42,6 +42,14 @@ def test_a_first_run_is_recorded_and_a_worse_one_fails(
     assert [entry["verdict"] for entry in data["history"]] == ["baseline", "missed", "baseline"]
 
 
+def test_xdist_records_once(pytester: pytest.Pytester, write_profile: Write, run_gate: Run) -> None:
+    words = ("--eagle3-baseline", "kept", "--eagle3-json", "out.json", "-n", "2")
+    assert run_gate("--eagle3-profile", str(write_profile()), *words).ret == 0
+    assert "this run was recorded as " in message(pytester)
+    (path,) = (pytester.path / "kept").iterdir()
+    assert len(json.loads(path.read_text())["history"]) == 1
+
+
 def test_a_baseline_that_cannot_be_read_is_7(
     pytester: pytest.Pytester, write_profile: Write, run_gate: Run
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from eagle3_checks.contract.version import contract_for
 from eagle3_checks.measure.client import Client
-from eagle3_checks.measure.prompts import load_prompts
+from eagle3_checks.measure.prompts import Prompt, load_prompts
 from eagle3_checks.measure.throughput import Load, measure_throughput
 from eagle3_checks.profile import Prompts, Speed
 from eagle3_checks.server.open import open_server
@@ -21,6 +21,7 @@ TINY = resolve("tiny", environ={}).profile
 NAMES = contract_for("0.5.23").meta
 CONCURRENCY = 4
 SPEED = Speed(concurrencies=(CONCURRENCY,), requests=16, max_new_tokens=64)
+CHAT = Prompt(id="c", set="s", messages=({"role": "user", "content": "def f(x):"},))
 PROMPTS = load_prompts(Prompts(sets=("heldout-code",), limit=24)).prompts
 
 
@@ -42,18 +43,25 @@ def test_tokens_and_times_are_those_of_the_server(tmp_path: Path) -> None:
     with open_server(profile, tmp_path) as running:
         client = Client(running.url)
         before = counters(running.url)
-        (stream,) = measure_throughput(client, load, NAMES).streams
+        (seen,) = measure_throughput(client, load, NAMES).streams
         after = counters(running.url)
+        whole, streamed = (
+            client.generate(CHAT, max_new_tokens=16, ignore_eos=True, stream=stream)
+            for stream in (False, True)
+        )
         client.close()
+    assert whole.meta[NAMES.verify] > 0
+    assert streamed.meta["completion_tokens"] == 16
+    assert sum(tokens for _, tokens in streamed.gaps) == 15
     moved = {name: after[name] - before.get(name, 0.0) for name in after}
     warm_up = CONCURRENCY * SPEED.max_new_tokens
-    served = (moved["sglang:generation_tokens_total"] - warm_up) / stream.seconds
-    assert stream.tokens_per_second == pytest.approx(served, rel=0.02)
-    assert stream.failed == 0
-    assert stream.first_token is not None
-    assert stream.between_tokens is not None
-    assert stream.first_token.n == SPEED.requests
+    served = (moved["sglang:generation_tokens_total"] - warm_up) / seen.seconds
+    assert seen.tokens_per_second == pytest.approx(served, rel=0.02)
+    assert seen.failed == 0
+    assert seen.first_token is not None
+    assert seen.between_tokens is not None
+    assert seen.first_token.n == SPEED.requests
     # The first token of each answer has no gap before it.
-    assert stream.between_tokens.n == stream.output_tokens - SPEED.requests
-    assert stream.accept_length is not None
-    assert stream.accept_length > 1.5
+    assert seen.between_tokens.n == seen.output_tokens - SPEED.requests
+    assert seen.accept_length is not None
+    assert seen.accept_length > 1.5
