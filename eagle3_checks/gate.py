@@ -186,20 +186,19 @@ class Gate(Measurements):
     def verdict(self) -> Verdict:
         """Verdict over the rules judged so far; without verify steps it is never a pass.
 
-        Where rules of files alone were selected, they may pass by themselves.
+        Where none of the rules that were selected asks for acceptance, they may pass by themselves.
         """
         seen = self.findings()
-        live = any(not set(by_code(f.code).needs()) <= STATIC_FACTS for f in seen)
-        measured = (
-            self._ran("acceptance") and self.acceptance.verify_steps > 0
-            if live
-            else any(f.status is Status.PASS for f in seen)
-        )
+        if any("acceptance" in by_code(f.code).needs() for f in seen):
+            measured = self._ran("acceptance") and self.acceptance.verify_steps > 0
+        else:
+            measured = not self.blocked_reason() and any(f.status is Status.PASS for f in seen)
         return judge(seen, measured=measured)
 
     def blocked_reason(self) -> str:
         """Say why the server was not measured, or nothing."""
-        return self._blocked.get("server", "") or self._blocked.get("acceptance", "")
+        stages = ("server", "wiring", "acceptance", "throughput")
+        return next((self._blocked[stage] for stage in stages if stage in self._blocked), "")
 
     def measurements(self) -> tuple[Acceptance | None, Throughput | None, Wiring | None]:
         """Return the measurements that were made; None for those that were not asked for."""

@@ -155,10 +155,16 @@ def test_a_static_error_stops_before_the_server(
     assert not (pytester.path / "eagle3-artefacts").exists()
 
 
-def test_one_rule_by_its_code(write_profile: Write, run_gate: Run) -> None:
-    run = run_gate("--eagle3-profile", str(write_profile()), "-k", "ACC001", "-v")
+@pytest.mark.parametrize("code", ["KEY001", "WIR003", "ACC001"])
+def test_one_rule_by_its_code(write_profile: Write, run_gate: Run, code: str) -> None:
+    run = run_gate("--eagle3-profile", str(write_profile()), "-k", code, "-v")
     run.assert_outcomes(passed=1, deselected=run.parseoutcomes()["deselected"])
     assert run.ret == 0
+
+
+def test_one_live_rule_without_a_gpu_is_not_run(write_profile: Write, run_gate: Run) -> None:
+    words = ("--eagle3-profile", str(write_profile()), "--eagle3-device", "cuda")
+    assert run_gate(*words, "-k", "WIR003").ret == 8
 
 
 def test_a_session_that_does_not_ask_is_left_alone(pytester: pytest.Pytester) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -20,6 +21,8 @@ STUB = Path(__file__).parent / "stub.py"
 
 
 def main(checkpoint: str, artefacts: str, fifo: str, *stub: str) -> None:
+    # What started the tests may have had it ignored, as nohup does, and that is inherited.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     fork = "--fork" in stub
     given = tuple(word for word in stub if word != "--fork")
     profile = Profile(
