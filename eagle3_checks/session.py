@@ -225,7 +225,19 @@ class GateSession:
                 words += [f"{self._prefix}{name}", str(value)]
         if option.eagle3_keep_going:
             words.append(f"{self._prefix}keep-going")
-        return f"{self._front} {shlex.join(words)}".rstrip()
+        return f"{self._variables()}{self._front} {shlex.join(words)}".rstrip()
+
+    def _variables(self) -> str:
+        """Return the settings that came from the environment, as they stand before a command.
+
+        `server.env` may hold secrets, and stays where it was set.
+        """
+        marks = [
+            origin.removeprefix("environment ")
+            for key, origin in sorted(self.resolved.origins.items())
+            if origin.startswith("environment ") and key != "server.env"
+        ]
+        return "".join(f"{name}={shlex.quote(os.environ.get(name, ''))} " for name in marks)
 
 
 def one_worker_scheduling(config: pytest.Config, log: Any) -> Any:

@@ -40,6 +40,8 @@ class Estimate:
     prompts: int
     error: float
     """Standard error."""
+    least: float = -math.inf
+    """What the figure cannot fall below, nor its interval."""
 
 
 class Question(Protocol):
@@ -157,7 +159,7 @@ class Inquiry:
 
     def _judge(self, seen: Estimate, level: float, number: int, steps: int) -> Judgement:
         half = student_t(1 - level, seen.prompts - 1) * seen.error
-        low, high = seen.value - half, seen.value + half
+        low, high = max(seen.value - half, seen.least), seen.value + half
         outcome = Outcome.OPEN
         if low >= seen.bound:
             outcome = Outcome.REACHED
@@ -199,7 +201,8 @@ def _ratio(
     squares = math.fsum(((a - ratio * b) * n / total) ** 2 for a, b in seen)
     spread = _spread(squares, n, START_SPREAD * (ratio + offset))
     shown = ratio + offset if unit == 1 else ratio
-    return Estimate(value=shown, bound=bound, prompts=n, error=spread / math.sqrt(n))
+    least = offset if unit == 1 else 0.0
+    return Estimate(value=shown, bound=bound, prompts=n, error=spread / math.sqrt(n), least=least)
 
 
 def _spread(squares: float, n: int, start: float) -> float:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from eagle3_checks.report.rows import grouped, interval, positions, rows
-from eagle3_checks.report.text import counts, is_ignored, label_of, lead
+from eagle3_checks.report.text import counts, label_of, lead
 
 WIDTH = 79
 INDENT = "  "
@@ -144,7 +144,7 @@ def _findings(result: Mapping[str, Any], width: int, *, verbose: bool) -> Iterat
     shown = [
         f
         for f in result["findings"]
-        if f["status"] in ("fail", "inconclusive") or verbose or is_ignored(f)
+        if verbose or label_of(f) in ("fail", "warning", "inconclusive", "ignored")
     ]
     for finding in sorted(shown, key=_order):
         yield Text("")
