@@ -79,20 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="read the weights too (a hub id's are downloaded): NaN, zeros, rows never trained",
     )
-    inspect.add_argument(
-        "--select",
-        metavar="CODE[,CODE]",
-        action="append",
-        default=[],
-        help="judge by these rules alone; KEY means the family",
-    )
-    inspect.add_argument(
-        "--ignore",
-        metavar="CODE=REASON",
-        action="append",
-        default=[],
-        help="show what a rule finds, with your reason, and let it decide nothing",
-    )
+    _add_selection(inspect)
     inspect.add_argument("--verbose", "-v", action="store_true", help="list passes and skips too")
     inspect.set_defaults(run=_inspect)
 
@@ -116,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     gate.add_argument("--json", metavar="OUT", help="write the result as JSON")
     gate.add_argument("--html", metavar="OUT", help="write the report as one HTML page")
     gate.add_argument("--artefacts", metavar="DIR", default="eagle3-artefacts")
+    _add_selection(gate)
     gate.add_argument("--keep-going", action="store_true", help="serve in spite of file errors")
     gate.add_argument("--bisect", action="store_true", help="exit 0, 1 or 125")
     gate.add_argument("--verbose", "-v", action="store_true", help="list passes and skips too")
@@ -142,6 +130,23 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="say what this machine can do")
     doctor.set_defaults(run=_doctor)
     return parser
+
+
+def _add_selection(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--select",
+        metavar="CODE[,CODE]",
+        action="append",
+        default=[],
+        help="judge by these rules alone; KEY means the family",
+    )
+    command.add_argument(
+        "--ignore",
+        metavar="CODE=REASON",
+        action="append",
+        default=[],
+        help="show what a rule finds, with your reason, and let it decide nothing",
+    )
 
 
 def _usage(parser: argparse.ArgumentParser) -> int:
@@ -227,6 +232,9 @@ def _gate(arguments: argparse.Namespace) -> int:
         value = getattr(arguments, name)
         if value:
             words += [f"--eagle3-{name.replace('_', '-')}", value]
+    for name in ("select", "ignore"):
+        for value in getattr(arguments, name):
+            words += [f"--eagle3-{name}", value]
     for name in ("keep_going", "bisect", "update_baseline"):
         if getattr(arguments, name):
             words.append(f"--eagle3-{name.replace('_', '-')}")

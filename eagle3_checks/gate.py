@@ -26,6 +26,7 @@ from eagle3_checks.profile import Floors, Profile, Resolved, Speculation
 from eagle3_checks.profile import Server as ServerFlags
 from eagle3_checks.rules.base import STATIC_FACTS, Facts, run_rule, skipped, unjudged
 from eagle3_checks.rules.registry import all_rules, by_code
+from eagle3_checks.rules.selection import Selection, apply
 from eagle3_checks.server.device import detect_device
 from eagle3_checks.server.flags import FlagError
 from eagle3_checks.server.http import AnswerError
@@ -70,8 +71,14 @@ class Gate(Measurements):
         *,
         keep_going: bool = False,
         progress: Progress = SILENT,
+        selection: Selection | None = None,
     ) -> None:
-        """`keep_going` starts the server although the files have errors."""
+        """`keep_going` starts the server although the files have errors.
+
+        What `selection` ignores is judged and shown, and decides nothing; which rules are asked
+        about at all is the caller's affair.
+        """
+        self._ignoring = Selection(ignored=selection.ignored if selection else {})
         self.progress = progress
         self.resolved = resolved
         self.profile: Profile = resolved.profile
@@ -171,7 +178,7 @@ class Gate(Measurements):
     def findings_of(self, code: str) -> tuple[Finding, ...]:
         """Findings of one rule, running the stages it needs and its prerequisites first."""
         if code not in self._outcomes:
-            self._outcomes[code] = self._judge(code)
+            self._outcomes[code] = apply(self._ignoring, self._judge(code))
         return self._outcomes[code]
 
     def static_findings(self) -> tuple[Finding, ...]:

@@ -77,6 +77,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="start the server although the files have errors",
     )
+    add(
+        "--eagle3-select",
+        metavar="CODE[,CODE]",
+        action="append",
+        default=[],
+        help="judge by these rules alone; KEY means the family",
+    )
+    add(
+        "--eagle3-ignore",
+        metavar="CODE=REASON",
+        action="append",
+        default=[],
+        help="show what a rule finds, with your reason, and let it decide nothing",
+    )
     add("--eagle3-front", default="pytest -m gpu", help=argparse.SUPPRESS)
     add(
         "--eagle3-bisect",
@@ -94,7 +108,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SESSION] = None
     if not _asked(config):
         return
-    from eagle3_checks.session import GateSession  # noqa: PLC0415 - see the module's docstring
+    from eagle3_checks.rules.selection import (  # noqa: PLC0415 - see the module's docstring
+        SelectionError,
+        parse_selection,
+    )
+    from eagle3_checks.session import GateSession  # noqa: PLC0415
     from eagle3_checks.settings import ProfileError, resolve  # noqa: PLC0415
 
     option = config.option
@@ -103,17 +121,20 @@ def pytest_configure(config: pytest.Config) -> None:
     overrides = {key: getattr(option, dest) for dest, key in _SETTINGS.items()}
     try:
         resolved = resolve(option.eagle3_profile, overrides)
-    except ProfileError as error:
+        selection = parse_selection(option.eagle3_select, option.eagle3_ignore)
+    except (ProfileError, SelectionError) as error:
         raise pytest.UsageError(str(error)) from None
-    config.stash[_SESSION] = GateSession(config, resolved)
+    config.stash[_SESSION] = GateSession(config, resolved, selection)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the gate's tests out of sessions that do not ask for them."""
-    if config.stash[_SESSION] is not None:
-        return
+    """Leave out the gate's tests, or those of rules that were not selected."""
+    session = config.stash[_SESSION]
     gate_items = [item for item in items if item.get_closest_marker("gpu")]
+    if session is not None:
+        rules = [(item, item.get_closest_marker("rule")) for item in gate_items]
+        gate_items = [i for i, rule in rules if rule and not session.selection.takes(rule.args[0])]
     config.hook.pytest_deselected(items=gate_items)
     items[:] = [item for item in items if item not in gate_items]
 

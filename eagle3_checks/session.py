@@ -29,6 +29,7 @@ from eagle3_checks.report.junit import add_suite_properties
 from eagle3_checks.report.progress import TerminalProgress
 from eagle3_checks.report.result import Result, build_result, write_json
 from eagle3_checks.report.terminal import render, terminal_width
+from eagle3_checks.rules.selection import Selection
 from eagle3_checks.verdict import ExitCode, Verdict, exit_code
 
 WORKER_KEY = "eagle3_result"
@@ -44,9 +45,10 @@ and your own drafter with a profile of yours (docs/profiles.md has every key):
 class GateSession:
     """State of one pytest session that asked for the gate."""
 
-    def __init__(self, config: pytest.Config, resolved: Resolved) -> None:
+    def __init__(self, config: pytest.Config, resolved: Resolved, selection: Selection) -> None:
         """Nothing runs yet."""
         self.resolved = resolved
+        self.selection = selection
         self.config = config
         self.result: Result | None = None
         self.unwritten: dict[str, str] = {}
@@ -81,6 +83,7 @@ class GateSession:
             option.eagle3_artefacts,
             keep_going=option.eagle3_keep_going,
             progress=self._progress(),
+            selection=self.selection,
         )
         return self._gate
 
@@ -225,6 +228,9 @@ class GateSession:
                 words += [f"{self._prefix}{name}", str(value)]
         if option.eagle3_keep_going:
             words.append(f"{self._prefix}keep-going")
+        for name in ("select", "ignore"):
+            for value in getattr(option, f"eagle3_{name}"):
+                words += [f"{self._prefix}{name}", value]
         return f"{self._variables()}{self._front} {shlex.join(words)}".rstrip()
 
     def _variables(self) -> str:

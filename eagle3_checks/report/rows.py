@@ -38,6 +38,8 @@ def seen(finding: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[Row]
     evidence = finding["evidence"]
     if not _told(evidence) and finding["message"] != finding["title"]:
         yield Row("", finding["message"])
+    elif "ignored" in evidence:
+        yield Row("ignored", evidence["ignored"])
     yield from _figures(finding, result)
     shares = evidence.get("per_position")
     if shares:

@@ -101,7 +101,7 @@ class CFG004(Rule):
             Problem(
                 message=(
                     f"speculation.algorithm is {speculation.algorithm}; {served} needs EAGLE3: "
-                    "otherwise no aux states are captured and fc is skipped (accept length 1.0)"
+                    "otherwise no aux states are captured and fc is skipped (accept length near 1)"
                 ),
                 evidence={"algorithm": speculation.algorithm},
             ),

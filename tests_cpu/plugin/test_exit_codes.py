@@ -201,3 +201,27 @@ def test_a_result_that_cannot_be_written_is_no_pass(
     run = run_gate(*words)
     assert run.ret == pytest.ExitCode.USAGE_ERROR
     run.stdout.fnmatch_lines(["*verdict    PASS*", "*out.json cannot be written: *"])
+
+
+def test_selected_rules_alone(write_profile: Write, run_gate: Run) -> None:
+    run = run_gate("--eagle3-profile", str(write_profile()), "--eagle3-select", "KEY001,FUS")
+    outcomes = run.parseoutcomes()
+    assert run.ret == 0
+    assert outcomes["deselected"] > outcomes["passed"] > 1
+
+
+def test_an_ignored_finding_is_shown_and_decides_nothing(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    profile = write_profile(floors="accept_length = 2.5")
+    words = ("--eagle3-profile", str(profile), "--eagle3-ignore", "ACC001=known, being trained")
+    run = run_gate(*words, "--eagle3-json", "out.json")
+    assert run.ret == 0
+    run.stdout.fnmatch_lines(["*ACC001*IGNORED*", "*known, being trained*", "*verdict    PASS*"])
+    assert codes(result(pytester), "causes") == []
+
+
+def test_an_unknown_code_is_usage_4(write_profile: Write, run_gate: Run) -> None:
+    run = run_gate("--eagle3-profile", str(write_profile()), "--eagle3-select", "KEX001")
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stderr.fnmatch_lines(["*no rule has this code; the nearest is KEY001*"])
