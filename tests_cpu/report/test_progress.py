@@ -124,7 +124,7 @@ def test_pytest_shows_it_on_a_terminal_alone(
         from eagle3_checks.session import GateSession
 
         def test_measures(pytestconfig, capfd):
-            progress = GateSession(pytestconfig, None)._progress()
+            progress = GateSession(pytestconfig, None, None)._progress()
             progress.begin("accept length", 80)
             print("captured")
             progress.update(40, Interval(value=2.23, low=2.15, high=2.31, level=0.95, n=40))
