@@ -188,7 +188,8 @@ def test_a_session_that_does_not_ask_is_left_alone(pytester: pytest.Pytester) ->
 
 
 def test_a_failure_is_told_once(write_profile: Write, run_gate: Run) -> None:
-    run = run_gate("--eagle3-profile", str(write_profile(floors="accept_length = 2.5")))
+    profile = write_profile(floors="accept_length = 2.5")
+    run = run_gate("--eagle3-profile", str(profile), "-rN")
     run.stdout.no_fnmatch_line("*= FAILURES =*")
     assert run.stdout.str().count("ACC001 The accept length reaches its floor") == 1
 

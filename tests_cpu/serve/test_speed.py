@@ -61,7 +61,10 @@ def test_tokens_and_times_are_those_of_the_server(tmp_path: Path) -> None:
     assert seen.first_token is not None
     assert seen.between_tokens is not None
     assert seen.first_token.n == SPEED.requests
-    # The first token of each answer has no gap before it.
-    assert seen.between_tokens.n == seen.output_tokens - SPEED.requests
+    # The first token of each answer has no gap before it, nor have those that came along with it:
+    # where client and server share two cores, the first verify step may catch up with prefill.
+    longest_step = TINY.speculation.max_accept_length
+    gaps = seen.output_tokens - SPEED.requests
+    assert gaps - SPEED.requests * longest_step <= seen.between_tokens.n <= gaps
     assert seen.accept_length is not None
     assert seen.accept_length > 1.5
