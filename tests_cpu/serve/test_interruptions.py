@@ -37,6 +37,14 @@ def wait_until(condition: Callable[[], bool], what: str, limit: float = LIMIT) -
         threading.Event().wait(0.05)
 
 
+@pytest.fixture(autouse=True)
+def heeded_interrupts() -> Iterator[None]:
+    """Let children heed SIGINT although a shell's `&` may have had it ignored, which they inherit."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def launch(artefacts: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "eagle3_checks", "gate", "--profile", "tiny"]
     command += ["--artefacts", str(artefacts), "--", "-k", "SRV003"]

@@ -21,8 +21,9 @@ STUB = Path(__file__).parent / "stub.py"
 
 
 def main(checkpoint: str, artefacts: str, fifo: str, *stub: str) -> None:
-    # What started the tests may have had it ignored, as nohup does, and that is inherited.
+    # What started the tests may ignore them, as nohup and a shell's `&` do, and that is inherited.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = "--fork" in stub
     given = tuple(word for word in stub if word != "--fork")
     profile = Profile(
