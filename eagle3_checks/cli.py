@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import signal
@@ -38,6 +39,9 @@ server, a figure missing), 8 not run (nothing was measured); with --bisect: 0 go
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names a terminal cannot show
     parser = _parser()
     arguments = parser.parse_args(argv)
     try:
@@ -48,7 +52,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        print(f"eagle3-checks: {error.strerror}: {error.filename or 'output'}", file=sys.stderr)
+        return ExitCode.USAGE
     return code
+
+
+def _given(text: str) -> str:
+    """Refuse an empty argument: mostly a shell variable that is not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty; is a variable unset?")
+    return text
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,10 +82,13 @@ def _parser() -> argparse.ArgumentParser:
         epilog=INSPECT_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    inspect.add_argument("drafter", metavar="DRAFTER", help=f"the drafter: {SOURCE}")
-    inspect.add_argument("--target", metavar="TARGET", default="", help="its target, likewise")
+    inspect.add_argument("drafter", metavar="DRAFTER", type=_given, help=f"the drafter: {SOURCE}")
+    inspect.add_argument("--target", metavar="TARGET", type=_given, help="its target, likewise")
     inspect.add_argument(
-        "--sglang", metavar="X.Y.Z", default="", help="judge for this version (default: newest)"
+        "--sglang",
+        metavar="X.Y.Z",
+        type=_given,
+        help="judge for this version (default: newest)",
     )
     inspect.add_argument("--format", choices=("text", "json", "github"), default="text")
     inspect.add_argument(
@@ -90,10 +107,10 @@ def _parser() -> argparse.ArgumentParser:
         epilog=GATE_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    gate.add_argument("--profile", metavar="FILE|NAME", help="a TOML file, or `tiny`")
-    gate.add_argument("--target", metavar="MODEL", help="folder or hub id")
-    gate.add_argument("--draft", metavar="MODEL", help="folder or hub id")
-    gate.add_argument("--url", metavar="URL", help="attach to a running server")
+    gate.add_argument("--profile", type=_given, metavar="FILE|NAME", help="a TOML file, or `tiny`")
+    gate.add_argument("--target", type=_given, metavar="MODEL", help="folder or hub id")
+    gate.add_argument("--draft", type=_given, metavar="MODEL", help="folder or hub id")
+    gate.add_argument("--url", type=_given, metavar="URL", help="attach to a running server")
     gate.add_argument("--device", choices=("auto", "cuda", "cpu"))
     gate.add_argument("--baseline", metavar="DIR", help="compare with a recorded run, or record")
     gate.add_argument("--update-baseline", action="store_true", help="record this run")
@@ -170,8 +187,8 @@ def _inspect(arguments: argparse.Namespace) -> int:
         selection = parse_selection(arguments.select, arguments.ignore)
         result = inspection.inspect(
             arguments.drafter,
-            arguments.target,
-            arguments.sglang,
+            (arguments.target or ""),
+            (arguments.sglang or ""),
             selection,
             values=arguments.values,
         )
@@ -259,8 +276,8 @@ def _repackage(arguments: argparse.Namespace) -> int:
         outcome = repackage(
             arguments.source,
             arguments.out,
-            target=arguments.target,
-            sglang=arguments.sglang,
+            target=(arguments.target or ""),
+            sglang=(arguments.sglang or ""),
             tool_version=tool_version(),
         )
     except (CheckpointError, ContractError, RepackageError, OSError) as error:

@@ -118,10 +118,13 @@ class GateSession:
         bisect = self.config.option.eagle3_bisect
         status = int(session.exitstatus)
         if status in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
+            self._leave_open("the run was interrupted")
             session.exitstatus = ExitCode.BISECT_SKIP if bisect else status
             return
         if self.result is None:
             self.result = self._nothing_measured()
+        if any("gpu" in report.keywords for report in self._broken()):
+            self._leave_open("a test of the gate broke off; its failure is above")
         code = int(exit_code(Verdict(self.result["verdict"]), bisect=bisect))
         others_failed = status == pytest.ExitCode.TESTS_FAILED and code == ExitCode.PASS
         if others_failed:
@@ -148,10 +151,21 @@ class GateSession:
 
     def _tell_once(self) -> None:
         """Leave out pytest's own section of failures where the report holds all of them."""
-        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
-        failed = reporter.stats.get("failed", []) if reporter else []
-        if self.result and all(RULE_FAILURE.match(report.longreprtext) for report in failed):
+        if self.result and not self._broken():
             self.config.option.tbstyle = "no"
+
+    def _broken(self) -> list[pytest.TestReport]:
+        """Return the reports of tests that failed otherwise than by a rule."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        stats = reporter.stats if reporter else {}
+        failed = [*stats.get("failed", []), *stats.get("error", [])]
+        return [report for report in failed if not RULE_FAILURE.match(report.longreprtext)]
+
+    def _leave_open(self, why: str) -> None:
+        """Make nothing of a run that did not come to its end, unless it has found an error."""
+        if self.result and self.result["verdict"] != Verdict.FAIL:
+            self.result["verdict"] = Verdict.INCONCLUSIVE.value
+            self.result["measurements"]["blocked"] = why
 
     def print_report(self, reporter: Any) -> None:
         """Print the report at the end of the controller's output."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import os
 import re
 import tomllib
@@ -28,6 +29,7 @@ ENV_SHORT = {
 }
 ENV_RESERVED = frozenset({"PROFILE", "API_KEY"})
 MAX_PROFILE_BYTES = 1 << 20
+MAX_PORT = 65535
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 
 
@@ -221,6 +223,8 @@ def _check(profile: Profile, values: Mapping[str, _Value], file: str) -> None:
         for number in value if isinstance(value, tuple) else (value,):
             if minimum is not None and number is not None and number < minimum:
                 fail(key, f"{number} is below the smallest sensible value, {minimum}")
+    if profile.server.port > MAX_PORT:
+        fail("server.port", f"{profile.server.port} is above the largest port, {MAX_PORT}")
     wanted = _draft_tokens_problem(spec)
     if wanted:
         fail("speculation.draft_tokens", wanted)
@@ -295,7 +299,7 @@ def _convert(key: str, value: Any, hint: Any, where: str) -> Any:
     if origin is Mapping and isinstance(value, dict):
         pairs = {k: _convert(f"{key}.{k}", v, arguments[1], where) for k, v in value.items()}
         return types.MappingProxyType(pairs)
-    if hint is float and type(value) in (int, float):
+    if hint is float and type(value) in (int, float) and math.isfinite(value):
         return float(value)
     if hint in (str, int, bool) and type(value) is hint:
         return value

@@ -48,6 +48,8 @@ def test_template_explains_every_key_with_its_default() -> None:
         ("[server]\nargs = [1]", 2, "server.args[0] is 1; it must be a text in quotes"),
         ("[server.env]\nA = 3", 1, "server.env.A is 3"),
         ("server = 3", 1, "must be a table"),
+        ("[server]\nport = 99999", 2, "99999 is above the largest port, 65535"),
+        ("[floors]\naccept_length = nan", 2, "must be a number"),
         ("[floors]\naccept_length = 9.0", 2, "cannot be reached"),
         ("[floors]\naccept_rate = 45", 2, "give a share, 0.45 for 45 %"),
         ("[floors.tokens_per_second]\n3 = 1.0", 1, "concurrency '3' is not measured"),

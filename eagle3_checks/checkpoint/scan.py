@@ -13,7 +13,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO
 
-from eagle3_checks.checkpoint.files import CheckpointError, fail, os_problem, plain_name, shown
+from eagle3_checks.checkpoint.files import (
+    CheckpointError,
+    fail,
+    file_size,
+    os_problem,
+    plain_name,
+    shown,
+)
 from eagle3_checks.checkpoint.floats import FORMATS, count_non_finite, decode
 from eagle3_checks.checkpoint.manifest import read_manifest
 from eagle3_checks.facts import (
@@ -74,6 +81,7 @@ def _file(
 ) -> Iterator[tuple[TensorInfo, TensorStats | str]]:
     if not plain_name(file):
         fail(FileFault.UNREADABLE, file, "its name leads out of the checkpoint's folder")
+    file_size(root / file, file)  # a pipe or a device is refused before it is opened
     with (root / file).open("rb", buffering=0) as stream:
         for info in sorted(held, key=lambda t: t.begin):
             if info.dtype not in FORMATS:
@@ -222,6 +230,8 @@ def _embedding(root: Path, manifest: Manifest, target: Path) -> EmbeddingSeen | 
     rows = equal = 0
     largest = 0.0
     try:
+        file_size(root / mine.file, mine.file)
+        file_size(target / other.file, other.file)
         with (
             (root / mine.file).open("rb", buffering=0) as one,
             (target / other.file).open("rb", buffering=0) as two,

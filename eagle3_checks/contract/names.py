@@ -57,7 +57,7 @@ def old_llama_place(name: str, known: Container[str], *, tied: bool) -> Place:
             full = full.replace(part, fused)
             if full in known:
                 return Place(parameter=full, shard=shard)
-            reason = f"no parameter is called {full}"
+            reason = f"no parameter is called {full if full.isprintable() else ascii(full)}"
             return Place(stops=not full.endswith(".bias"), reason=f"{reason} (KeyError)")
     return Place(parameter=full) if full in known else _unknown(full)
 
@@ -99,4 +99,4 @@ def _found(name: str, known: Container[str], shard: str | None) -> Place:
 
 
 def _unknown(name: str) -> Place:
-    return Place(reason=f"no parameter is called {name}")
+    return Place(reason=f"no parameter is called {name if name.isprintable() else ascii(name)}")

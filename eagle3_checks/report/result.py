@@ -6,6 +6,7 @@ Its schema is ``result.schema.json`` beside this file.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import importlib.metadata
 import json
 import math
@@ -89,7 +90,9 @@ def write_json(result: Result, path: Path) -> None:
 
 
 def write_text(text: str, path: Path) -> None:
-    """Write beside, then rename. Raises OSError."""
+    """Write beside, then rename. Raises OSError, also where a device or a pipe is there."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "there is something that is no regular file")
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:

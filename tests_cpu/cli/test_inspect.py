@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,3 +161,32 @@ def test_values_are_read_on_demand(run: Run, tmp_path: Path, healthy_pair: Pair)
         _, out, _ = run(drafter, *words, "--format", "json")
         found = [f for f in json.loads(out)["findings"] if f["family"] == "VAL"]
         assert all((f["status"] == "skip") >= (wanted == "skip") for f in found)
+
+
+@pytest.mark.parametrize("words", [("",), ("d", "--target", ""), ("d", "--sglang", "")])
+def test_an_empty_argument_is_a_usage_error(run: Run, words: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as left:
+        run(*words)
+    assert left.value.code == 2
+
+
+def test_values_of_a_pipe_are_not_waited_for(run: Run, tmp_path: Path, healthy_pair: Pair) -> None:
+    _, drafter = healthy_pair(tmp_path)
+    (drafter / "model.safetensors").unlink()
+    os.mkfifo(drafter / "model.safetensors")
+    code, out, _ = run(drafter, "--values")
+    assert code == 1
+    assert "SRC001" in out
+
+
+def test_a_terminal_that_cannot_show_a_name(tmp_path: Path, healthy_pair: Pair) -> None:
+    _, drafter = healthy_pair(tmp_path / "dräfter")
+    done = subprocess.run(
+        [sys.executable, "-m", "eagle3_checks", "inspect", str(drafter)],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "dr\\xe4fter" in done.stdout

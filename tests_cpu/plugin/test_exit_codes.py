@@ -226,3 +226,44 @@ def test_an_unknown_code_is_usage_4(write_profile: Write, run_gate: Run) -> None
     run = run_gate("--eagle3-profile", str(write_profile()), "--eagle3-select", "KEX001")
     assert run.ret == pytest.ExitCode.USAGE_ERROR
     run.stderr.fnmatch_lines(["*no rule has this code; the nearest is KEY001*"])
+
+
+def test_a_gate_that_breaks_off_is_7(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    pytester.makepyfile(
+        breaking="""
+        from eagle3_checks.gate import Gate
+
+        def broken(self):
+            raise RuntimeError("a fault of the suite's own")
+
+        Gate.wiring = property(broken)
+        """
+    )
+    pytester.syspathinsert()
+    words = ("--eagle3-profile", str(write_profile()), "-p", "breaking", "-n", "0")
+    run = run_gate(*words)
+    assert run.ret == 7
+    run.stdout.fnmatch_lines(["*a fault of the suite's own*", "*verdict    INCONCLUSIVE*"])
+
+
+def test_an_interrupted_gate_is_no_pass(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    pytester.makepyfile(
+        interrupting="""
+        from eagle3_checks.gate import Gate
+
+        def interrupted(self):
+            raise KeyboardInterrupt
+
+        Gate.wiring = property(interrupted)
+        """
+    )
+    pytester.syspathinsert()
+    words = ("--eagle3-profile", str(write_profile()), "-p", "interrupting", "-n", "0")
+    run = run_gate(*words)
+    assert run.ret == pytest.ExitCode.INTERRUPTED
+    run.stdout.fnmatch_lines(["*verdict    INCONCLUSIVE*"])
+    run.stdout.no_fnmatch_line("*verdict    PASS*")

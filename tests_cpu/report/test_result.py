@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import fields
 from pathlib import Path
 
@@ -94,6 +95,14 @@ def test_writing_leaves_no_part_behind(tmp_path: Path) -> None:
     assert json.loads(target.read_text()) == {"a": 1}
     target.unlink()
     target.mkdir()
-    with pytest.raises(OSError, match="directory"):
+    with pytest.raises(OSError, match="no regular file"):
         write_json({"a": 1}, target)
     assert [p.name for p in target.parent.iterdir()] == ["out.json"]
+
+
+def test_a_pipe_or_device_is_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no regular file"):
+        write_json({"a": 1}, pipe)
+    assert pipe.is_fifo()

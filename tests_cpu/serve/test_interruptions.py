@@ -39,7 +39,7 @@ def wait_until(condition: Callable[[], bool], what: str, limit: float = LIMIT) -
 
 @pytest.fixture(autouse=True)
 def heeded_interrupts() -> Iterator[None]:
-    """Let children heed SIGINT although a shell's `&` may have had it ignored, which they inherit."""
+    """Let children heed SIGINT although a shell's `&` may have it ignored, which is inherited."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
