@@ -163,8 +163,6 @@ def start_drafter(target: LlamaForCausalLM, texts: Tensor, recipe: Recipe) -> Dr
     """Build a drafter over the most frequent tokens; head and norm begin as the target's."""
     shape = recipe.target
     counts = torch.bincount(texts.flatten().long(), minlength=shape.vocab_size)
-    # An answer's end is rare, but a drafter that cannot propose it misses every one.
-    counts[[BOS_ID, EOS_ID]] = len(texts) * texts.shape[1]
     kept = counts.topk(recipe.draft_vocab_size).indices.sort().values
     config = DrafterConfig(
         hidden_size=shape.hidden_size,
