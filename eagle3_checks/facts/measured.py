@@ -91,6 +91,15 @@ class Acceptance:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Replayed:
+    """What the drafter reaches when the reference runs it on the target's true aux states."""
+
+    source: str
+    """Where the aux states come from: ``transformers`` or ``server``."""
+    acceptance: Acceptance
+
+
+@dataclass(frozen=True, kw_only=True)
 class BaselineSeen:
     """The recorded run that this one is held against."""
 
