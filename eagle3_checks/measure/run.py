@@ -167,7 +167,10 @@ class MeasuredRun:
     def load(self) -> Load:
         """What is sent to measure speed."""
         return Load(
-            prompts=self.prompts.prompts, wanted=self.profile.speed, form=self.profile.prompts
+            prompts=self.prompts.prompts,
+            wanted=self.profile.speed,
+            form=self.profile.prompts,
+            fresh=not self.profile.server.url,
         )
 
 
