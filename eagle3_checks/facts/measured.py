@@ -109,6 +109,8 @@ class BaselineSeen:
     recorded: str = ""
     """When the baseline was recorded, in ISO 8601."""
     accept_length: float | None = None
+    per_position: tuple[float, ...] | None = None
+    """Share of verify steps in which the draft at position 1, 2, … was correct (chain only)."""
     margin: float = 0.0
     """Share of the baseline's accept length that may be lost."""
     pairs: int = 0
