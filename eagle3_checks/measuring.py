@@ -14,14 +14,15 @@ from eagle3_checks.checkpoint.subject import Subject
 from eagle3_checks.contract.version import Contract, ContractError, contract_for
 from eagle3_checks.facts import Acceptance, BaselineSeen, RequestSample, ServerSeen, Throughput
 from eagle3_checks.measure.acceptance import Server as Answering
-from eagle3_checks.measure.base import BaseError, measure_base
+from eagle3_checks.measure.base import BaseError, base_server
 from eagle3_checks.measure.baseline import Key
 from eagle3_checks.measure.client import Client
 from eagle3_checks.measure.machine import hardware, machine_key
 from eagle3_checks.measure.progress import Progress
 from eagle3_checks.measure.prompts import PromptSet, load_prompts
 from eagle3_checks.measure.run import MeasuredRun
-from eagle3_checks.measure.throughput import against_base
+from eagle3_checks.measure.speedup import against_base
+from eagle3_checks.measure.throughput import measure_throughput
 from eagle3_checks.profile import Profile, Speculation
 from eagle3_checks.server.protocol import Server
 from eagle3_checks.verdict import Judgements
@@ -150,20 +151,27 @@ class Measurements(ABC):
 
     @cached_property
     def compared(self) -> Throughput:
-        """Output speed against a server without speculation.
+        """Output speed against a server without speculation, each measured twice.
 
-        A launched server has ended afterwards: two rarely fit on one GPU. What needs it is asked
-        for before.
+        Turn about where both run. A launched server has ended afterwards: two rarely fit on one
+        GPU. What needs it is asked for before.
         """
         if not self.profile.speed.compare_base:
             raise StageBlocked("no comparison was asked for (--eagle3-compare-base)")
         for stage in ("acceptance", "throughput", "wiring"):
             self._fact(stage)
-        fast, names = self.throughput, self._serving_contract().meta
-        if self.profile.speed.compare_base == "launch":
-            self._stack.close()
+        names, load = self._serving_contract().meta, self.measuring.load
+        fast = [self.throughput]
+        launch = self.profile.speed.compare_base == "launch"
         with self._timed("base"):
-            base = measure_base(self.profile, self.artefacts, self.measuring.load, names)
+            if launch:
+                fast.append(measure_throughput(self.client, load, names))
+                self._stack.close()
+            with base_server(self.profile, self.artefacts, load, names) as measure:
+                base = [measure()]
+                if not launch:
+                    fast.append(measure_throughput(self.client, load, names))
+                base.append(measure())
         return against_base(fast, base)
 
     def _serving_contract(self) -> Contract:

@@ -13,6 +13,8 @@ from typing import Any
 from eagle3_checks.measure.prompts import Prompt
 from eagle3_checks.measure.transport import ERROR_TEXT, Transport, TransportError
 
+FLUSH_SECONDS = 10
+"""How long SGLang may wait for its last batch to end before it empties its cache."""
 _DONE = b"[DONE]"
 _WORDS = re.compile(rb'"content":\s*"[^"]')
 # Read without parsing the rest of an event. A quote inside a generated text is escaped, so this
@@ -50,6 +52,14 @@ class Client:
     def close(self) -> None:
         """Close all connections."""
         self._transport.close()
+
+    def flush_cache(self) -> bool:
+        """Let the server forget its cached prefixes; returns whether it did."""
+        try:
+            self._transport.post(f"/flush_cache?timeout={FLUSH_SECONDS}", b"")
+        except TransportError:
+            return False
+        return True
 
     def generate(
         self,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from eagle3_checks.gate import Gate
-from eagle3_checks.measure.baseline import BaselineError
-from eagle3_checks.measure.run import history
 from eagle3_checks.report.result import Result, build_result, plain
 
 
@@ -54,10 +52,4 @@ def _baseline(gate: Gate) -> dict[str, Any]:
     """Return the baseline and the runs before this one, where a baseline was asked for."""
     if not gate.has("baseline"):
         return {}
-    seen = gate.baseline
-    try:
-        past = history(seen)
-    except BaselineError:
-        past = ()
-    continued = seen.state in ("written", "updated", "alike")  # this run is the last entry then
-    return {"baseline": seen, "history": list(past[:-1] if continued else past)}
+    return {"baseline": gate.baseline, "history": list(gate.measuring.history)}

@@ -66,8 +66,9 @@ def attach(
     *,
     timeout: float = ATTACH_SECONDS,
     request_timeout: float = ATTACH_SECONDS,
+    speculative: bool = True,
 ) -> Iterator[AttachedServer]:
-    """Attach to a server that speculates.
+    """Attach to a server that speculates, or to any where `speculative` is False.
 
     `api_key` is ``EAGLE3_CHECKS_API_KEY`` where it is None; both limits are in seconds. Raises
     ValueError for anything but http(s), ServerStartError where the server does not answer within
@@ -77,7 +78,12 @@ def attach(
     with Endpoint(url, key) as endpoint:
         server = AttachedServer(endpoint, key)
         try:
-            wait_ready(endpoint, timeout=timeout, request_timeout=request_timeout)
+            wait_ready(
+                endpoint,
+                timeout=timeout,
+                request_timeout=request_timeout,
+                speculative=speculative,
+            )
         except ServerStartError as error:
             error.problem = server.redactor.text(error.problem)
             error.waited_for = server.redactor.text(error.waited_for)

@@ -19,8 +19,11 @@ _log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def open_server(profile: Profile, artefacts: Path) -> Iterator[Server]:
+def open_server(profile: Profile, artefacts: Path, *, speculative: bool = True) -> Iterator[Server]:
     """Yield the profile's server, ready; a launched one ends with the context.
+
+    An attached one must speculate where `speculative` is asked for, a launched one where the
+    profile has a drafter.
 
     Raises NoDeviceError where there is nothing to serve on, ServerStartError where the server
     does not become ready, FlagError and PortTakenError where the profile's flags or port cannot
@@ -29,7 +32,9 @@ def open_server(profile: Profile, artefacts: Path) -> Iterator[Server]:
     """
     if profile.server.url:
         limit = min(ATTACH_SECONDS, profile.server.start_timeout)
-        with attach(profile.server.url, timeout=limit, request_timeout=limit) as attached:
+        with attach(
+            profile.server.url, timeout=limit, request_timeout=limit, speculative=speculative
+        ) as attached:
             yield attached
         return
     device = served_device(profile)

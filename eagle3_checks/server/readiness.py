@@ -62,7 +62,9 @@ class ServerStartError(RuntimeError):
         if self.command:
             parts.append(f"started with: {shlex.join(self.command)}")
         if self.log:
-            parts.append(f"last {len(self.tail)} lines of {self.log}:")
+            count = len(self.tail)
+            last = f"last {count} lines of {self.log}:" if count > 1 else f"end of {self.log}:"
+            parts.append(last if count else f"nothing was written to {self.log}")
         parts += [f"  {line}" for line in self.tail]
         return "\n".join(parts)
 
