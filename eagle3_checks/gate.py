@@ -151,7 +151,7 @@ class Gate(Measurements):
             if errors:
                 raise StageBlocked(
                     f"the files have errors ({', '.join(errors)}), so no server was started; "
-                    "--eagle3-keep-going starts it all the same"
+                    "--keep-going (in pytest --eagle3-keep-going) starts it all the same"
                 )
         here = not self.profile.server.url and self.profile.server.device != "cpu"
         if here and detect_device() is None:

@@ -124,6 +124,13 @@ def test_nothing_judged_is_no_pass(run: Run, tmp_path: Path, healthy_pair: Pair)
     assert "NOT-RUN" in out
 
 
+def test_a_warning_alone_was_judged(run: Run, tmp_path: Path, healthy_pair: Pair) -> None:
+    _, drafter = healthy_pair(tmp_path, target={"rope_theta": 5e5})
+    code, out, _ = run(drafter, "--target", tmp_path / "target", "--select", "CFG011")
+    assert code == 0
+    assert "verdict    PASS   1 warning" in out
+
+
 def test_annotations_name_the_file(
     run: Run, dropped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
