@@ -17,23 +17,33 @@ from urllib.parse import urlsplit
 
 from eagle3_checks.facts import ServerSeen, Wiring
 from eagle3_checks.profile import Profile
-from eagle3_checks.server import watchdog
+from eagle3_checks.server import vital, watchdog
 from eagle3_checks.server.describe import describe, server_info
 from eagle3_checks.server.http import Endpoint
 from eagle3_checks.server.leftovers import leftovers, sweep
 from eagle3_checks.server.phases import last_phase
 from eagle3_checks.server.ports import listeners
 from eagle3_checks.server.probe_facts import read_wiring
-from eagle3_checks.server.readiness import TAIL_LINES, ServerStartError, wait_ready
+from eagle3_checks.server.readiness import (
+    TAIL_LINES,
+    ServerStalledError,
+    ServerStartError,
+    wait_ready,
+)
 from eagle3_checks.server.redact import Redactor
 from eagle3_checks.server.signatures import Symptom, symptoms
+from eagle3_checks.server.stacks import dump as stacks_of
+from eagle3_checks.server.stacks import told
 
-GRACE_SECONDS = 2.0
-"""From SIGTERM to SIGKILL. SGLang's ranks end at once; its first process looks for the signal every
-5 s (``sigterm_watchdog``) and has nothing left to do by then."""
-_STOP_SECONDS = GRACE_SECONDS + watchdog.KILL_SECONDS + 10.0
+QUICK = watchdog.Pace(lead=0.0, grace=2.0)
+"""On the CPU engine. SGLang's ranks end at once; its first process looks for the signal every 5 s
+(``sigterm_watchdog``) and has nothing left to do by then."""
+ORDERLY = watchdog.Pace(lead=6.0, grace=10.0)
+"""On GPUs: the first process gets its 5 s to end the ranks in order, since a rank that is killed
+while it frees GPU memory may leave it taken."""
 _START_SECONDS = 60.0
 _EXIT_NOTICE_SECONDS = 2.0
+MOST_STACKS = 12
 
 
 class RunningServer:
@@ -53,7 +63,8 @@ class RunningServer:
         run_id: str,
         indirect: bool,
         temporary: str = "",
-        grace: float = GRACE_SECONDS,
+        pace: watchdog.Pace = QUICK,
+        stop_command: tuple[str, ...] = (),
     ) -> None:
         self.redactor = Redactor.of(command, environment, {"api_key": api_key})
         self.command = self.redactor.command(command)
@@ -76,16 +87,20 @@ class RunningServer:
         self._stopping = threading.Lock()
         self.temporary = temporary
         self._control = -1
-        self._watchdog = self._start_watchdog(command, environment, grace)
+        self._pace = pace
+        self._stop_command = stop_command
+        self._watchdog = self._start_watchdog(command, environment)
 
     def _start_watchdog(
-        self, command: tuple[str, ...], environment: Mapping[str, str], grace: float
+        self, command: tuple[str, ...], environment: Mapping[str, str]
     ) -> subprocess.Popen[bytes]:
         control_read, self._control = os.pipe()
         status_read, status_write = os.pipe()
         words = [sys.executable, "-I", "-S", watchdog.__file__]
         words += [f"--control={control_read}", f"--status={status_write}"]
-        words += [f"--owner={os.getpid()}", f"--log={self.log}", f"--grace={grace}"]
+        words += [f"--owner={os.getpid()}", f"--log={self.log}"]
+        words += [f"--lead={self._pace.lead}", f"--grace={self._pace.grace}"]
+        words += [f"--stop-command={json.dumps(self._stop_command)}"] if self._stop_command else []
         words += [f"--temporary={self.temporary}"] if self.temporary else []
         try:
             process = subprocess.Popen(  # noqa: S603 - this interpreter, this package's script
@@ -158,6 +173,16 @@ class RunningServer:
     def wait_ready(self, profile: Profile) -> None:
         """Wait until the server is ready; ServerStartError says why it is not."""
         began = time.monotonic()
+        lines = vital.LogLines(self.log)
+        pulse = vital.Pulse(lambda: vital.signs(self._watchdog.pid, lines))
+
+        def look() -> None:
+            if self.alive() and pulse.still() > profile.server.stall_timeout:
+                raise ServerStalledError(
+                    f"the server's start is stuck: no new log line, no CPU time and no change of "
+                    f"memory for {profile.server.stall_timeout:g} s (server.stall_timeout)"
+                )
+
         try:
             wait_ready(
                 self.endpoint,
@@ -165,11 +190,32 @@ class RunningServer:
                 request_timeout=profile.server.request_timeout,
                 exited=self.exited,
                 answered=self._check_listener,
+                # What runs in a container shows no sign of life here.
+                look=None if self._stop_command else look,
                 speculative=bool(profile.drafter.path),
             )
+        except ServerStalledError as error:
+            raise self._stalled(error) from None
         except ServerStartError as error:
             raise self.failed(error) from None
         self.start_seconds = time.monotonic() - began
+
+    def _stalled(self, error: ServerStalledError) -> ServerStartError:
+        """Take the stacks of a stuck server, end it, and tell where it stood."""
+        self.failed(error)
+        tree = self.processes()
+        stacks = stacks_of(tree, self.log)
+        self.stop(abort=True)
+        if not stacks:
+            stacks = told("\n".join(self.lines()))  # of those that wrote theirs when aborted
+        error.symptoms = symptoms([error.problem, *self.lines()])
+        halted = [f"{process} and could not say" for process in tree if process.halted]
+        error.stacks = tuple(self.redactor.text(str(s)) for s in (*stacks, *halted))[:MOST_STACKS]
+        return error
+
+    def processes(self) -> tuple[vital.Process, ...]:
+        """Return the server's living processes."""
+        return vital.processes(self._watchdog.pid)
 
     def _check_listener(self) -> None:
         """Make sure that the answer came from the process that was launched.
@@ -241,13 +287,19 @@ class RunningServer:
         """Return what the probe has seen so far; empty where it wrote nothing."""
         return read_wiring(self.probe_prefix)
 
+    def _longest_end(self) -> float:
+        pace = self._pace
+        command = watchdog.STOP_COMMAND_SECONDS if self._stop_command else 0.0
+        return command + pace.lead + 2 * pace.grace + watchdog.KILL_SECONDS + 10.0
+
     def alive(self) -> bool:
         """Whether the server's process runs."""
         return bool(self.pid) and not self.exited.is_set()
 
-    def stop(self) -> None:
+    def stop(self, *, abort: bool = False) -> None:
         """End the server and everything it started; return once all are gone.
 
+        `abort` has its Python processes write their stacks to the log before they are killed.
         Raises RuntimeError where processes are left after SIGKILL.
         """
         with self._stopping:
@@ -255,11 +307,11 @@ class RunningServer:
                 # First of all, so that a second Ctrl-C below changes nothing; written and not
                 # only closed, since a forked child of this process may hold a copy of the pipe.
                 with contextlib.suppress(BrokenPipeError):
-                    os.write(self._control, b"stop\n")
+                    os.write(self._control, b"abort\n" if abort else b"stop\n")
                 os.close(self._control)
                 self._control = -1
         self.endpoint.close()
-        ended = self._ended.wait(_STOP_SECONDS)
+        ended = self._ended.wait(self._longest_end())
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._watchdog.wait(timeout=_START_SECONDS if ended else 0)
         self.redactor.file(self.log)
