@@ -21,9 +21,10 @@ from eagle3_checks.server.flags import (
     gpus_of,
     stop_command,
 )
+from eagle3_checks.server.guarded import ORDERLY, QUICK
 from eagle3_checks.server.leftovers import temporary_prefix
 from eagle3_checks.server.ports import ReservedPort
-from eagle3_checks.server.running import ORDERLY, QUICK, RunningServer
+from eagle3_checks.server.running import RunningServer
 from eagle3_checks.server.watchdog import Pace
 
 # Room for the names of sockets that SGLang puts there: unix(7) allows 107 bytes in all.
