@@ -12,7 +12,14 @@ from typing import Any
 
 from eagle3_checks.checkpoint.subject import Subject
 from eagle3_checks.contract.version import Contract, ContractError, contract_for
-from eagle3_checks.facts import Acceptance, BaselineSeen, RequestSample, ServerSeen, Throughput
+from eagle3_checks.facts import (
+    Acceptance,
+    BaselineSeen,
+    PoolSeen,
+    RequestSample,
+    ServerSeen,
+    Throughput,
+)
 from eagle3_checks.measure.acceptance import Server as Answering
 from eagle3_checks.measure.base import BaseError, base_server
 from eagle3_checks.measure.baseline import Key
@@ -25,6 +32,7 @@ from eagle3_checks.measure.speedup import against_base
 from eagle3_checks.measure.throughput import measure_throughput
 from eagle3_checks.profile import Profile, Speculation
 from eagle3_checks.server.protocol import Server
+from eagle3_checks.server.watch import Watch
 from eagle3_checks.verdict import Judgements
 
 END_NOTICE_SECONDS = 2.0
@@ -93,8 +101,15 @@ class Measurements(ABC):
         return client
 
     @cached_property
+    def watch(self) -> Watch:
+        """What looks at the server from the first measured request on."""
+        watch = Watch(self.running, self.client, self.profile.server.hang_timeout)
+        return self._stack.enter_context(watch)
+
+    @cached_property
     def measuring(self) -> MeasuredRun:
         """The measurements of the running server, made when they are asked for."""
+        _ = self.watch
         contract = self._serving_contract()
         return MeasuredRun(
             client=self.client,
@@ -150,6 +165,16 @@ class Measurements(ABC):
         return hardware(self.profile)
 
     @cached_property
+    def pool(self) -> PoolSeen:
+        """What is left in the KV pool once the load is over and the prefix cache flushed."""
+        if not self.running.launched:
+            raise StageBlocked("an attached server is never flushed")
+        for stage in ("acceptance", "throughput"):
+            self._fact(stage)
+        self._require_alive(failed=0)
+        return self.running.pool()
+
+    @cached_property
     def compared(self) -> Throughput:
         """Output speed against a server without speculation, each measured twice.
 
@@ -187,11 +212,12 @@ class Measurements(ABC):
         After a failed request the news of the server's end may still be on its way.
         """
         deadline = time.monotonic() + (END_NOTICE_SECONDS if failed else 0.0)
-        while self.running.alive():
+        while not self.watch.lost and self.running.alive():
             if time.monotonic() >= deadline:
                 return
             time.sleep(END_NOTICE_SECONDS / 20)
-        raise ServerLostError("the server ended while it was measured")
+        why = self.watch.lost or "the server ended while it was measured"
+        raise ServerLostError("\n".join((why, *self.running.clues(hung=self.watch.hung))))
 
     def _key(self) -> Key | None:
         if not self.profile.baseline.path:

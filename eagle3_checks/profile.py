@@ -31,7 +31,10 @@ class Server:
     python: str = ""
     """Interpreter that has SGLang; this one where empty."""
     command: tuple[str, ...] = ()
-    """Replaces ``python -m sglang.launch_server``; flags are appended, ``{port}`` is filled in."""
+    """Replaces ``python -m sglang.launch_server``; flags are appended, ``{port}`` and ``{gpus}``
+    filled in."""
+    stop_command: tuple[str, ...] = ()
+    """Ends what ``command`` started elsewhere, as ``docker stop`` does; filled in likewise."""
     host: str = "127.0.0.1"
     port: int = 0
     """0 takes a free port."""
@@ -43,6 +46,10 @@ class Server:
     """SGLang version to judge the files by; asked of the interpreter where empty."""
     start_timeout: float = 1800.0
     """Seconds from launch to the first answered request."""
+    stall_timeout: float = 300.0
+    """Seconds of a start without a new log line, CPU time or change of memory."""
+    hang_timeout: float = 10.0
+    """Seconds in which a server that has requests must show that it works on them."""
     request_timeout: float = 300.0
     """Seconds one request may take."""
 

@@ -37,7 +37,9 @@ from eagle3_checks.facts.server import (
     ForwardSeen,
     LoadedTensor,
     LoadSeen,
+    PoolSeen,
     ServerSeen,
+    TrafficSeen,
     Wiring,
 )
 
@@ -56,6 +58,7 @@ __all__ = [
     "LoadSeen",
     "LoadedTensor",
     "Manifest",
+    "PoolSeen",
     "Quantiles",
     "Replayed",
     "RequestSample",
@@ -69,5 +72,6 @@ __all__ = [
     "TensorValues",
     "Throughput",
     "Tokenizer",
+    "TrafficSeen",
     "Wiring",
 ]

@@ -61,6 +61,23 @@ class Client:
             return False
         return True
 
+    @property
+    def requests(self) -> int:
+        """Requests sent so far, answered or not."""
+        return self._transport.requests
+
+    def silence(self) -> float:
+        """Return the seconds since the server was last heard; 0 where no request is in flight."""
+        return self._transport.silence()
+
+    def heard(self) -> None:
+        """Note that the server has shown a sign of life elsewhere."""
+        self._transport.heard()
+
+    def abort(self, why: str) -> None:
+        """Break all requests off, and fail those to come with this reason."""
+        self._transport.abort(why)
+
     def generate(
         self,
         prompt: Prompt,

@@ -19,6 +19,7 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
         **_baseline(gate),
         "acceptance": acceptance,
         "throughput": throughput,
+        "server": _server(gate),
         "stage_seconds": gate.stage_seconds,
         "prompts_sha256": gate.prompts.sha256 if gate.has("prompts") else None,
         "blocked": gate.blocked_reason(),
@@ -46,6 +47,15 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
         resolved=gate.resolved,
         reproduce=reproduce,
     )
+
+
+def _server(gate: Gate) -> dict[str, Any]:
+    """Return what was seen of the server itself while it was measured."""
+    seen = {
+        "peak_resident_bytes": gate.watch.peak_memory if gate.has("watch") else None,
+        "pool": gate.pool if gate.has("pool") else None,
+    }
+    return {key: plain(value) for key, value in seen.items() if value is not None}
 
 
 def _baseline(gate: Gate) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from eagle3_checks.facts import (
     BaselineSeen,
     DraftConfig,
     Manifest,
+    PoolSeen,
     ServerSeen,
     TargetConfig,
     TensorValues,
@@ -54,6 +55,7 @@ class Facts:
     throughput: Throughput | None = None
     compared: Throughput | None = None
     hardware: str | None = None
+    pool: PoolSeen | None = None
     floors: Floors | None = None
 
 
@@ -75,6 +77,7 @@ WHERE_FROM: Mapping[str, str] = {
     "throughput": "measured throughput",
     "compared": "throughput against a server without speculation (--eagle3-compare-base)",
     "hardware": "the name of the GPU",
+    "pool": "the KV pool of a launched server after the load",
     "floors": "the floors of a profile",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from eagle3_checks.facts import ServerSeen
+from eagle3_checks.facts import PoolSeen, ServerSeen
 from eagle3_checks.profile import Speculation
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
 from eagle3_checks.rules.text import listed
@@ -141,4 +141,40 @@ class SRV003(Rule):
         )
 
 
-RULES: tuple[type[Rule], ...] = (SRV001, SRV002, SRV003)
+class SRV004(Rule):
+    """The KV pool is empty again once all requests are answered."""
+
+    title = "The KV pool is whole again after the load"
+    why = (
+        "Releases have lost track of cache slots under speculation, above all with a page size "
+        "over 1: the pool shrinks with every request until the server stops."
+    )
+    fix = "Update SGLang, or try --page-size 1; repeat the gate to see whether the loss grows."
+
+    @staticmethod
+    def check(pool: PoolSeen) -> Outcome:
+        """Report tokens that are still in use after a flush."""
+        if pool.refused:
+            return (
+                Problem(
+                    message=f"the server does not come to rest: {pool.refused}",
+                    evidence={"refused": pool.refused},
+                ),
+            )
+        if pool.used is None:
+            return Skip("this SGLang release does not tell how much of its pool is in use")
+        of = f" of {pool.capacity}" if pool.capacity else ""
+        if pool.used:
+            return (
+                Problem(
+                    message=(
+                        f"{pool.used}{of} tokens of the KV pool are still in use with every "
+                        "request answered and the prefix cache flushed; 0 are wanted"
+                    ),
+                    evidence={"used": pool.used, "capacity": pool.capacity},
+                ),
+            )
+        return Passed(message=f"0{of} tokens in use after the load", evidence={"used": 0})
+
+
+RULES: tuple[type[Rule], ...] = (SRV001, SRV002, SRV003, SRV004)

@@ -10,7 +10,7 @@ from eagle3_checks.server.leftovers import Leftover, leftovers
 from eagle3_checks.server.open import open_server
 from eagle3_checks.server.ports import PortTakenError
 from eagle3_checks.server.protocol import Server
-from eagle3_checks.server.readiness import ServerStartError, SpeculationOffError
+from eagle3_checks.server.readiness import ServerStalledError, ServerStartError, SpeculationOffError
 from eagle3_checks.server.running import RunningServer
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "PortTakenError",
     "RunningServer",
     "Server",
+    "ServerStalledError",
     "ServerStartError",
     "SpeculationOffError",
     "attach",

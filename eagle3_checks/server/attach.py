@@ -10,7 +10,7 @@ from typing import Any
 
 import requests
 
-from eagle3_checks.facts import ServerSeen
+from eagle3_checks.facts import PoolSeen, ServerSeen
 from eagle3_checks.server.describe import describe, server_info
 from eagle3_checks.server.http import Endpoint
 from eagle3_checks.server.readiness import ServerStartError, wait_ready
@@ -54,6 +54,23 @@ class AttachedServer:
             return self.endpoint.health(_ALIVE_SECONDS) == HTTPStatus.OK
         except requests.RequestException:
             return False
+
+    def ended(self) -> bool:
+        """Return False: the end of a server elsewhere is not told, it has to be asked."""
+        return False
+
+    def memory(self) -> int | None:
+        """Return None: its processes may be on another host."""
+        return None
+
+    def clues(self, *, hung: bool) -> tuple[str, ...]:
+        """Return nothing: log and processes are not ours to look into."""
+        del hung
+        return ()
+
+    def pool(self) -> PoolSeen:
+        """Raise: the cache of a server that others use is left alone."""
+        raise RuntimeError("the cache of an attached server is never flushed")
 
     def stop(self) -> None:
         """Leave the server as it is."""

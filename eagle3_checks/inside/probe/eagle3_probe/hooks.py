@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import importlib.machinery
 import os
 import platform
+import signal
 import sys
 from importlib import metadata
 from importlib.abc import MetaPathFinder
@@ -31,6 +33,8 @@ def activate() -> None:
     prefix = os.environ.get(PREFIX_VARIABLE)
     if not prefix:
         return
+    # Asked for when the server is stuck; SGLang itself uses SIGUSR1 nowhere.
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     recorder = Recorder(prefix)
     recorder.emit(
         "hello",
