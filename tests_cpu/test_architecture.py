@@ -32,10 +32,11 @@ BELOW |= {
     "gate": LOW | {"measuring"},
     "inspection": LOW | {"report"},
     "report": LOW | {"gate"},
+    "bisect": LOW | {"measuring", "gate", "report"},
     "doctor": LOW,
     "session": LOW | {"gate", "report"},
     "plugin": LOW | {"gate", "report", "session"},
-    "cli": LOW | {"gate", "report", "session", "inspection", "doctor"},
+    "cli": LOW | {"gate", "report", "session", "inspection", "doctor", "bisect"},
     "__main__": {"cli"},
     "__init__": set(),
 }
