@@ -16,6 +16,7 @@ BELOW: dict[str, set[str]] = {
     "facts": set(),
     "verdict": {"facts"},
     "shipped": set(),
+    "environments": set(),
     "profile": set(),
     "settings": {"profile", "shipped"},
     "checkpoint": {"facts"},

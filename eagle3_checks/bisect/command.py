@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from eagle3_checks.verdict import ExitCode
 
 if TYPE_CHECKING:
     from eagle3_checks.bisect.points import Point
-    from eagle3_checks.bisect.run import Outcome
+    from eagle3_checks.bisect.run import Launch, Outcome, Resolve
     from eagle3_checks.profile import Resolved
 
 EPILOG = """\
@@ -28,6 +29,7 @@ def add(commands: Any) -> None:
     )
     kinds = bisect.add_subparsers(title="what to search", metavar="WHAT", required=True)
     _add_checkpoints(kinds)
+    _add_sglang(kinds)
 
 
 def _add_checkpoints(kinds: Any) -> None:
@@ -68,60 +70,123 @@ def add_common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--html", metavar="OUT", type=Path, help="write table and plot as a page")
 
 
+def _add_sglang(kinds: Any) -> None:
+    command = kinds.add_parser(
+        "sglang",
+        help="over SGLang releases",
+        description="Find the first SGLang release that is worse for a drafter: by its files for "
+        "every release, which costs nothing, then served.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument(
+        "versions", nargs="+", metavar="X.Y.Z", help="two ends, or a list of three and more"
+    )
+    add_common(command)
+    command.add_argument("--draft", metavar="MODEL", help="folder or hub id")
+    command.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="X.Y.Z=PATH",
+        help="an interpreter that has this release; others are installed by pip and kept",
+    )
+    command.add_argument(
+        "--environments", metavar="DIR", type=Path, help="where they are kept (default: the cache)"
+    )
+    command.add_argument("--files-only", action="store_true", help="serve nothing")
+    command.set_defaults(run=_sglang)
+
+
 def _checkpoints(arguments: argparse.Namespace) -> int:
-    from eagle3_checks.bisect.points import PointError, checkpoints  # noqa: PLC0415 - quick --help
+    from eagle3_checks.bisect.points import checkpoints  # noqa: PLC0415 - quick --help
 
-    try:
+    def run() -> int:
         points = checkpoints(arguments.drafters, as_given=arguments.as_given)
-    except PointError as error:
-        print(f"eagle3-checks bisect checkpoints: {error}", file=sys.stderr)
-        return ExitCode.USAGE
-    return search_points(points, arguments, "bisect checkpoints")
+        return search_points(points, arguments)
+
+    return told("bisect checkpoints", run)
 
 
-def search_points(points: tuple[Point, ...], arguments: argparse.Namespace, front: str) -> int:
-    """Search, print and write; returns the exit code."""
-    from eagle3_checks.bisect.criterion import CriterionError, parse  # noqa: PLC0415 - quick --help
-    from eagle3_checks.bisect.run import Bisect  # noqa: PLC0415
-    from eagle3_checks.bisect.table import lines  # noqa: PLC0415
+def _sglang(arguments: argparse.Namespace) -> int:
+    from eagle3_checks.bisect.releases import search_releases  # noqa: PLC0415 - quick --help
+
+    return told("bisect sglang", lambda: search_releases(arguments))
+
+
+def told(front: str, run: Callable[[], int]) -> int:
+    """Run, and tell what the user has to mend in one line; returns the exit code."""
+    from eagle3_checks.bisect.criterion import CriterionError  # noqa: PLC0415 - quick --help
+    from eagle3_checks.bisect.points import PointError  # noqa: PLC0415
+    from eagle3_checks.environments import EnvironmentFailedError  # noqa: PLC0415
     from eagle3_checks.measure.prompts import PromptError  # noqa: PLC0415
-    from eagle3_checks.report.html import MissingExtraError, require_jinja  # noqa: PLC0415
-    from eagle3_checks.report.terminal import terminal_width  # noqa: PLC0415
+    from eagle3_checks.report.html import MissingExtraError  # noqa: PLC0415
     from eagle3_checks.settings import ProfileError  # noqa: PLC0415
 
+    usage = (CriterionError, PointError, PromptError, ProfileError, MissingExtraError)
     try:
-        if arguments.html:
-            require_jinja()
-        criterion = parse(arguments.by)
-        bisect = Bisect(
-            points,
-            criterion,
-            resolver(arguments, criterion.number),
-            arguments.artefacts,
-            threshold=arguments.threshold,
-            tell=lambda line: print(line, file=sys.stderr, flush=True),
-        )
-        outcome = bisect.run()
-    except (CriterionError, ProfileError, PromptError, MissingExtraError) as error:
+        return run()
+    except usage as error:
         print(f"eagle3-checks {front}: {error}", file=sys.stderr)
         return ExitCode.USAGE
+    except EnvironmentFailedError as error:
+        print(f"eagle3-checks {front}: {error}", file=sys.stderr)
+        return ExitCode.INCONCLUSIVE
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on from here", file=sys.stderr)
         return 130
-    print("\n".join(lines(outcome, width=terminal_width() - 1)))
+
+
+def search_points(
+    points: Sequence[Point],
+    arguments: argparse.Namespace,
+    *,
+    resolve: Resolve | None = None,
+    launcher: Launch | None = None,
+    remarks: Callable[[Outcome], Iterable[tuple[str, str]]] = lambda _: (),
+) -> int:
+    """Search, print and write; returns the exit code. `remarks` are said below the answer."""
+    from eagle3_checks.bisect.criterion import parse  # noqa: PLC0415 - quick --help
+    from eagle3_checks.bisect.launch import launch  # noqa: PLC0415
+    from eagle3_checks.bisect.run import Bisect  # noqa: PLC0415
+    from eagle3_checks.bisect.table import labelled, lines  # noqa: PLC0415
+    from eagle3_checks.report.html import require_jinja  # noqa: PLC0415
+    from eagle3_checks.report.terminal import terminal_width  # noqa: PLC0415
+
+    if arguments.html:
+        require_jinja()
+    outcome = Bisect(
+        points,
+        parse(arguments.by),
+        resolve or resolver(arguments),
+        arguments.artefacts,
+        threshold=arguments.threshold,
+        tell=tell,
+        launcher=launcher or launch,
+    ).run()
+    width = terminal_width() - 1
+    print("\n".join(lines(outcome, width=width)))
+    for line in labelled(remarks(outcome), width):
+        print(line)
     _write(outcome, arguments)
     exact = outcome.boundary is not None and outcome.boundary.exact
     return ExitCode.PASS if exact else ExitCode.INCONCLUSIVE
 
 
-def resolver(arguments: argparse.Namespace, streams: int) -> Any:
-    """Return the function that resolves a point's profile. It raises ProfileError."""
-    from eagle3_checks.bisect.run import longer  # noqa: PLC0415 - quick --help
+def tell(line: str) -> None:
+    """Say what has just been done, beside the result."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def resolver(arguments: argparse.Namespace) -> Resolve:
+    """Return the function that resolves a point's profile; it raises ProfileError."""
+    from eagle3_checks.bisect.criterion import parse  # noqa: PLC0415 - quick --help
+    from eagle3_checks.bisect.run import longer  # noqa: PLC0415
     from eagle3_checks.settings import resolve  # noqa: PLC0415
 
     speed: dict[str, Any] = {}
     if arguments.by.startswith(("tok/s:", "speed-up:")):
-        speed = {"speed.concurrencies": (streams,)}
+        speed = {"speed.concurrencies": (parse(arguments.by).number,)}
         speed |= {"floors.tokens_per_second": {}, "floors.speed_up": {}}
     if arguments.by.startswith("speed-up:"):
         speed["speed.compare_base"] = "launch"
@@ -129,6 +194,7 @@ def resolver(arguments: argparse.Namespace, streams: int) -> Any:
     def resolved(point: Point, more: bool) -> Resolved:  # noqa: FBT001 - a callback's flag
         given = {
             "target.path": arguments.target,
+            "drafter.path": getattr(arguments, "draft", None),
             "server.device": arguments.device,
             "baseline.path": "",
             "judging.sequential": False,

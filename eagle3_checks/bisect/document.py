@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,23 @@ def document(outcome: Outcome) -> dict[str, Any]:
                 {"name": name, "measured": [_entry(m) for m in outcome.measured.get(i, ())]}
                 for i, name in enumerate(names)
             ],
+        }
+    )
+    return data
+
+
+def by_files(errors: Mapping[str, tuple[str, ...]], turn: tuple[str, str] | None) -> dict[str, Any]:
+    """Return what the files alone say of every release, and where that changes, as plain JSON."""
+    data: dict[str, Any] = plain(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "tool_version": tool_version(),
+            "criterion": "errors of the files",
+            "before": turn[0] if turn else None,
+            "after": turn[1] if turn else None,
+            "exact": turn is not None,
+            "launches": 0,
+            "points": [{"name": v, "errors": codes} for v, codes in errors.items()],
         }
     )
     return data

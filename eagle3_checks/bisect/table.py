@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from eagle3_checks.bisect.run import Measured, Outcome
 from eagle3_checks.facts import Interval
@@ -19,10 +19,17 @@ def lines(outcome: Outcome, *, width: int = 79) -> Iterator[str]:
     """Yield the table, then what it says."""
     yield from _table(outcome, width)
     yield ""
-    for label, text in answer(outcome):
+    yield from labelled(answer(outcome), width)
+
+
+def labelled(rows: Iterable[tuple[str, str]], width: int = 79) -> Iterator[str]:
+    """Yield texts behind their labels, wrapped; a label that was just given is not repeated."""
+    before = ""
+    for label, text in rows:
         wrapped = textwrap.wrap(text, width - LABEL, break_on_hyphens=False) or [""]
-        yield label.ljust(LABEL) + wrapped[0]
+        yield ("" if label == before else label).ljust(LABEL) + wrapped[0]
         yield from (" " * LABEL + line for line in wrapped[1:])
+        before = label
 
 
 def answer(outcome: Outcome) -> Iterator[tuple[str, str]]:
@@ -47,7 +54,8 @@ def _boundary(outcome: Outcome) -> Iterator[tuple[str, str]]:
     before, after = names[found.before], names[found.after]
     if found.exact:
         last = "good" if outcome.worse else "bad"
-        text = f"{after}, confirmed by a second measurement; {before} is the last {last} one"
+        how = "by its files" if outcome.criterion.static else "confirmed by a second measurement"
+        text = f"{after}, {how}; {before} is the last {last} one"
         yield f"first {word}", text
     elif not found.confirmed:
         yield (

@@ -28,6 +28,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fails-every", type=int, default=1 << 30, help="500 at each n-th request")
     parser.add_argument("--exits", type=int, help="exit at once with this code")
     parser.add_argument("--no-probe", action="store_true")
+    parser.add_argument("--says-version", default="0.5.23")
     parser.add_argument("--speculative-draft-model-path", type=Path, default=Path())
     given = parser.parse_known_args()[0]
     own = given.speculative_draft_model_path / "stand-in.txt"  # how this drafter is to behave
@@ -87,7 +88,9 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200)
         elif self.path == "/server_info":
             algorithm = self.given.speculative_algorithm
-            self.answer(200, {"version": "0.5.23", "speculative_algorithm": algorithm})
+            self.answer(
+                200, {"version": self.given.says_version, "speculative_algorithm": algorithm}
+            )
         else:
             self.answer(404)
 
