@@ -16,26 +16,32 @@ from eagle3_checks.facts import (
     Acceptance,
     BaselineSeen,
     PoolSeen,
+    Replayed,
     RequestSample,
     ServerSeen,
     Throughput,
 )
 from eagle3_checks.measure.acceptance import Server as Answering
+from eagle3_checks.measure.acceptance import shuffled
 from eagle3_checks.measure.base import BaseError, base_server
 from eagle3_checks.measure.baseline import Key
 from eagle3_checks.measure.client import Client
+from eagle3_checks.measure.judging import key
 from eagle3_checks.measure.machine import hardware, machine_key
 from eagle3_checks.measure.progress import Progress
-from eagle3_checks.measure.prompts import PromptSet, load_prompts
+from eagle3_checks.measure.prompts import Prompt, PromptSet, load_prompts
 from eagle3_checks.measure.run import MeasuredRun
 from eagle3_checks.measure.speedup import against_base
 from eagle3_checks.measure.throughput import measure_throughput
 from eagle3_checks.profile import Profile, Speculation
+from eagle3_checks.replaying import ReplayError, replay_device, replay_profile
 from eagle3_checks.server.protocol import Server
 from eagle3_checks.server.watch import Watch
 from eagle3_checks.verdict import Judgements
 
 END_NOTICE_SECONDS = 2.0
+LIVE = ("acceptance", "throughput", "wiring")
+"""Stages that need the server itself: they come before what ends it."""
 
 __all__ = ["BaseError", "Measurements", "ServerLostError", "StageBlocked"]
 
@@ -183,7 +189,7 @@ class Measurements(ABC):
         """
         if not self.profile.speed.compare_base:
             raise StageBlocked("no comparison was asked for (--eagle3-compare-base)")
-        for stage in ("acceptance", "throughput", "wiring"):
+        for stage in LIVE:
             self._fact(stage)
         names, load = self._serving_contract().meta, self.measuring.load
         fast = [self.throughput]
@@ -198,6 +204,37 @@ class Measurements(ABC):
                     fast.append(measure_throughput(self.client, load, names))
                 base.append(measure())
         return against_base(fast, base)
+
+    @cached_property
+    def replayed(self) -> Replayed:
+        """What the drafter reaches on the target's true aux states, over the prompts sent.
+
+        Where the target is needed once more, on the GPU or in a server, a launched server has ended
+        afterwards: what needs it is asked for before.
+        """
+        if self.profile.replay.source == "none":
+            raise StageBlocked("no replay was asked for (--eagle3-replay)")
+        if self.profile.replay.source == "server" or replay_device(self.profile) == "cuda":
+            for stage in (*LIVE, *(("compared",) if self.profile.speed.compare_base else ())):
+                self._fact(stage)
+            self._stack.close()
+        else:
+            self._fact("acceptance")
+        with self._timed("replay"):
+            try:
+                return replay_profile(
+                    self.profile, self.files, self.contract, self._sent(), progress=self.progress
+                )
+            except ReplayError as error:
+                raise StageBlocked(str(error)) from error
+
+    def _sent(self) -> list[Prompt]:
+        """Return the prompts that were answered, or else all, in the order they are sent in."""
+        order = shuffled(self.prompts.prompts)
+        answered = {key(sample) for sample in self.samples}
+        if answered:
+            order = [prompt for prompt in order if (prompt.set, prompt.id) in answered]
+        return order[: self.profile.replay.prompts or None]
 
     def _serving_contract(self) -> Contract:
         version = self.server.sglang
