@@ -32,6 +32,14 @@ from eagle3_checks.facts.measured import (
     Stream,
     Throughput,
 )
+from eagle3_checks.facts.parity import (
+    Comparison,
+    Divergence,
+    Looping,
+    Parity,
+    RequestKind,
+    ZeroRun,
+)
 from eagle3_checks.facts.server import (
     CaptureSeen,
     ForwardSeen,
@@ -45,7 +53,9 @@ __all__ = [
     "Acceptance",
     "BaselineSeen",
     "CaptureSeen",
+    "Comparison",
     "Depth",
+    "Divergence",
     "DraftConfig",
     "EmbeddingSeen",
     "FileFault",
@@ -55,9 +65,12 @@ __all__ = [
     "Interval",
     "LoadSeen",
     "LoadedTensor",
+    "Looping",
     "Manifest",
+    "Parity",
     "Quantiles",
     "Replayed",
+    "RequestKind",
     "RequestSample",
     "ServerSeen",
     "Shape",
@@ -70,4 +83,5 @@ __all__ = [
     "Throughput",
     "Tokenizer",
     "Wiring",
+    "ZeroRun",
 ]

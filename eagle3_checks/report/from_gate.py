@@ -21,6 +21,8 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
         **_baseline(gate),
         "acceptance": acceptance,
         "throughput": throughput,
+        "parity": gate.parity if gate.has("parity") else None,
+        "looping": gate.looping if gate.has("looping") else None,
         "stage_seconds": gate.stage_seconds,
         "prompts_sha256": gate.prompts.sha256 if gate.has("prompts") else None,
         "blocked": gate.blocked_reason(),
