@@ -32,6 +32,14 @@ from eagle3_checks.facts.measured import (
     Stream,
     Throughput,
 )
+from eagle3_checks.facts.parity import (
+    Comparison,
+    Divergence,
+    Looping,
+    Parity,
+    RequestKind,
+    ZeroRun,
+)
 from eagle3_checks.facts.server import (
     CaptureSeen,
     ForwardSeen,
@@ -47,7 +55,9 @@ __all__ = [
     "Acceptance",
     "BaselineSeen",
     "CaptureSeen",
+    "Comparison",
     "Depth",
+    "Divergence",
     "DraftConfig",
     "EmbeddingSeen",
     "FileFault",
@@ -57,10 +67,13 @@ __all__ = [
     "Interval",
     "LoadSeen",
     "LoadedTensor",
+    "Looping",
     "Manifest",
+    "Parity",
     "PoolSeen",
     "Quantiles",
     "Replayed",
+    "RequestKind",
     "RequestSample",
     "ServerSeen",
     "Shape",
@@ -74,4 +87,5 @@ __all__ = [
     "Tokenizer",
     "TrafficSeen",
     "Wiring",
+    "ZeroRun",
 ]
