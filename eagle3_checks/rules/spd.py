@@ -197,9 +197,11 @@ def _figure(up: SpeedUp) -> str:
 
 def _drift(ups: Iterable[SpeedUp]) -> str:
     """Say how far repetitions lay apart, where there were any."""
-    known = [up.drift for up in ups if up.drift is not None]
-    told = f"; measured again, speeds differ by {known[0]:.1%}, which the intervals hold"
-    return told.replace("%", " %") if known else ""
+    drift = next((up.drift for up in ups if up.drift is not None), None)
+    if drift is None:
+        return ""
+    told = f"; measured again, speeds differ by {drift:.1%}, which the intervals hold"
+    return told.replace("%", " %")
 
 
 def _short(compared: Throughput, floors: Mapping[str, float]) -> Iterator[Problem]:

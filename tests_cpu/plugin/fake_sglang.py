@@ -28,6 +28,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fails-every", type=int, default=1 << 30, help="500 at each n-th request")
     parser.add_argument("--exits", type=int, help="exit at once with this code")
     parser.add_argument("--no-probe", action="store_true")
+    parser.add_argument("--crowded", action="store_true", help="speculation pays for one alone")
     parser.add_argument("--says-version", default="0.5.23")
     parser.add_argument("--speculative-draft-model-path", type=Path, default=Path())
     given = parser.parse_known_args()[0]
@@ -72,6 +73,8 @@ def write_probe(width: int) -> None:
 class Handler(BaseHTTPRequestHandler):
     given: argparse.Namespace
     requests = 0
+    streaming = 0
+    lock = threading.Lock()
 
     def log_message(self, *args: Any) -> None:
         """Keep the log short."""
@@ -100,13 +103,24 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         tokens = meta["completion_tokens"]
         for now in (1, tokens):
-            threading.Event().wait(TOKEN_SECONDS)
+            threading.Event().wait(self.seconds())
             event = json.dumps({"text": "x", "meta_info": meta | {"completion_tokens": now}})
             self.wfile.write(f"data: {event}\n\n".encode())
         self.wfile.write(b"data: [DONE]\n\n")
 
+    def seconds(self) -> float:
+        """Time of a chunk; where it is crowded, 1 : 2 of no speculation for one, 2 : 1 for two."""
+        if not self.given.crowded:
+            return TOKEN_SECONDS
+        if not self.given.speculative_algorithm:
+            return 2 * TOKEN_SECONDS
+        return TOKEN_SECONDS if Handler.streaming < 2 else 4 * TOKEN_SECONDS
+
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        if self.path.startswith("/flush_cache"):
+            self.answer(200)
+            return
         Handler.requests += 1
         if Handler.requests >= self.given.dies_after:
             os._exit(9)
@@ -116,7 +130,7 @@ class Handler(BaseHTTPRequestHandler):
         histogram = [int(h) for h in self.given.histogram.split(",")]
         steps, correct = sum(histogram), sum(i * h for i, h in enumerate(histogram))
         meta = {"prompt_tokens": 8, "completion_tokens": 1 + steps + correct}
-        if Handler.requests <= self.given.silent_after:
+        if Handler.requests <= self.given.silent_after and self.given.speculative_algorithm:
             meta |= {
                 "spec_verify_ct": steps,
                 "spec_num_correct_drafts": correct,
@@ -124,7 +138,13 @@ class Handler(BaseHTTPRequestHandler):
                 "spec_correct_drafts_histogram": histogram,  # type: ignore[dict-item]
             }
         if asked.get("stream"):
-            self.stream(meta)
+            with Handler.lock:
+                Handler.streaming += 1
+            try:
+                self.stream(meta)
+            finally:
+                with Handler.lock:
+                    Handler.streaming -= 1
         else:
             self.answer(200, {"text": "x", "meta_info": meta})
 
@@ -134,6 +154,8 @@ def main() -> int:
     if given.exits is not None:
         sys.stdout.write("RuntimeError: told to exit\n")
         return int(given.exits)
+    sys.stdout.write(f"started with {' '.join(sys.argv[1:])}\n")
+    sys.stdout.flush()
     if not given.no_probe:
         write_probe(HIDDEN if given.speculative_algorithm == "EAGLE" else WIDTH)
     Handler.given = given
