@@ -10,6 +10,7 @@ exclude_patterns = ["examples"]
 html_theme = "furo"
 html_title = project
 html_copy_source = False
+html_show_copyright = False
 myst_heading_anchors = 3
 
 RULES = "rules/README"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,10 +108,10 @@ def _told(source: str, revision: str) -> Iterator[None]:
         OfflineModeIsEnabled,
     )
 
-    # From 1.0 on the library speaks through httpx, before through requests (an OSError).
-    httpx = sys.modules.get("httpx")
-    broken: tuple[type[Exception], ...] = (LocalEntryNotFoundError, OSError)
-    broken += (httpx.HTTPError,) if httpx else ()
+    # Its own error stands on that of the HTTP library that it speaks through: requests (an OSError)
+    # before 1.0, then httpx, then httpx2.
+    http = tuple(k for k in HfHubHTTPError.__mro__ if k.__name__ == "HTTPError")
+    broken: tuple[type[Exception], ...] = (LocalEntryNotFoundError, OSError, *http)
     try:
         yield
     except HFValidationError as error:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -167,6 +169,15 @@ def test_the_example_uses_what_there_is() -> None:
         script, variables = gitlab_script(EXAMPLE / ".gitlab-ci.yml", job)
         assert "$EAGLE3_SUITE" in script
         assert "EAGLE3_SUITE" in variables
+
+
+def test_the_example_uses_this_version() -> None:
+    project = tomllib.loads((ACTION.parent / "pyproject.toml").read_text())["project"]
+    files = [path for path in EXAMPLE.rglob("*.y*ml") if path.is_file()]
+    for path in [*files, ACTION.parent / "docs" / "guides" / "ci.md"]:
+        named = re.findall(r"(?:@|rev: )v([\d.]+)$", path.read_text(), re.MULTILINE)
+        ours = [version for version in named if "." in version]
+        assert set(ours) == {project["version"]}, path
 
 
 def test_the_result_of_a_real_gate(

@@ -45,8 +45,12 @@ def test_a_usual_run_leaves_the_gate_out(example: Path) -> None:
     assert "verdict" not in done.stdout
 
 
-def test_with_a_profile_the_drafter_is_served_and_judged(example: Path) -> None:
-    done = run(example, "--eagle3-profile", "my-drafter.toml", "--junitxml", "junit.xml")
+@pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_with_a_profile_the_drafter_is_served_and_judged(
+    example: Path, words: tuple[str, ...]
+) -> None:
+    words += ("--eagle3-profile", "my-drafter.toml", "--junitxml", "junit.xml")
+    done = run(example, *words)
     assert done.returncode == 0, done.stdout
     assert "7 passed" in done.stdout
     assert "verdict    PASS" in done.stdout
