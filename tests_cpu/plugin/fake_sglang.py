@@ -78,8 +78,10 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_GET(self) -> None:
-        if self.path == "/health":
+        if self.path in ("/health", "/health_generate"):
             self.answer(200)
+        elif self.path == "/v1/loads":
+            self.answer(200, {"loads": [{"num_used_tokens": 0, "max_total_num_tokens": 8192}]})
         elif self.path == "/server_info":
             algorithm = self.given.speculative_algorithm
             self.answer(200, {"version": "0.5.23", "speculative_algorithm": algorithm})
@@ -98,6 +100,9 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: [DONE]\n\n")
 
     def do_POST(self) -> None:
+        if self.path.startswith("/flush_cache"):
+            self.answer(200)
+            return
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         Handler.requests += 1
         if Handler.requests >= self.given.dies_after:
