@@ -114,6 +114,9 @@ def _parser() -> argparse.ArgumentParser:
     gate.add_argument("--url", type=_given, metavar="URL", help="attach to a running server")
     gate.add_argument("--device", choices=("auto", "cuda", "cpu"))
     gate.add_argument("--baseline", metavar="DIR", help="compare with a recorded run, or record")
+    gate.add_argument(
+        "--attach-anyway", action="store_true", help="measure a server that is not the profile's"
+    )
     gate.add_argument("--update-baseline", action="store_true", help="record this run")
     gate.add_argument(
         "--compare-base", metavar="URL", nargs="?", const="launch", help="speed without speculation"
@@ -263,7 +266,7 @@ def _gate(arguments: argparse.Namespace) -> int:
     for name in ("select", "ignore"):
         for value in getattr(arguments, name):
             words += [f"--eagle3-{name}", value]
-    for name in ("keep_going", "bisect", "update_baseline"):
+    for name in ("keep_going", "bisect", "update_baseline", "attach_anyway"):
         if getattr(arguments, name):
             words.append(f"--eagle3-{name.replace('_', '-')}")
     if arguments.verbose:

@@ -22,6 +22,7 @@ from eagle3_checks.facts import (
     RequestSample,
     ServerSeen,
     Throughput,
+    TrafficSeen,
 )
 from eagle3_checks.measure.acceptance import Server as Answering
 from eagle3_checks.measure.acceptance import shuffled
@@ -111,6 +112,11 @@ class Measurements(ABC):
         return client
 
     @cached_property
+    def counted(self) -> dict[str, float]:
+        """What an attached server had counted before it was measured."""
+        return self.running.traffic()
+
+    @cached_property
     def watch(self) -> Watch:
         """What looks at the server from the first measured request on."""
         watch = Watch(self.running, self.client, self.profile.server.hang_timeout)
@@ -119,7 +125,7 @@ class Measurements(ABC):
     @cached_property
     def measuring(self) -> MeasuredRun:
         """The measurements of the running server, made when they are asked for."""
-        _ = self.watch
+        _ = self.counted, self.watch
         contract = self._serving_contract()
         return MeasuredRun(
             client=self.client,
@@ -222,6 +228,21 @@ class Measurements(ABC):
         return self.running.pool()
 
     @cached_property
+    def traffic(self) -> TrafficSeen:
+        """What an attached server counted while it was measured, against what was sent."""
+        if self.running.launched:
+            raise StageBlocked("a server of our own has no other clients")
+        for stage in ("acceptance", "throughput"):
+            self._fact(stage)
+        self._require_alive(failed=0)
+        after = self.running.traffic()
+        unit = next((unit for unit in self.counted if unit in after), "")
+        ours = self.client.requests if unit == "requests" else self.client.prompt_tokens
+        if not unit or ours is None:
+            return TrafficSeen(unit="")
+        return TrafficSeen(unit=unit, counted=after[unit] - self.counted[unit], ours=ours)
+
+    @cached_property
     def compared(self) -> Throughput:
         """Output speed against a server without speculation, each measured twice.
 
@@ -285,17 +306,25 @@ class Measurements(ABC):
             return self.contract
 
     def _require_alive(self, *, failed: int) -> None:
-        """Tell a server that is gone from one that refuses requests.
+        """Tell a server that is gone, or another by now, from one that refuses requests.
 
         After a failed request the news of the server's end may still be on its way.
         """
         deadline = time.monotonic() + (END_NOTICE_SECONDS if failed else 0.0)
-        while not self.watch.lost and self.running.alive():
-            if time.monotonic() >= deadline:
-                return
+        why = self._gone()
+        while not why and time.monotonic() < deadline:
             time.sleep(END_NOTICE_SECONDS / 20)
-        why = self.watch.lost or "the server ended while it was measured"
-        raise ServerLostError("\n".join((why, *self.running.clues(hung=self.watch.hung))))
+            why = self._gone()
+        if not why and (changed := self.running.changed()):
+            why = f"another server answers than at the beginning: {'; '.join(changed)}"
+        if why:
+            raise ServerLostError("\n".join((why, *self.running.clues(hung=self.watch.hung))))
+
+    def _gone(self) -> str:
+        """Say why the server can be measured no more, or nothing."""
+        if self.watch.lost:
+            return self.watch.lost
+        return "" if self.running.alive() else "the server ended while it was measured"
 
     def _key(self) -> Key | None:
         if not self.profile.baseline.path:

@@ -31,6 +31,7 @@ _OVERRIDES = {
 _SETTINGS = _OVERRIDES | {
     "eagle3_baseline": "baseline.path",
     "eagle3_update_baseline": "baseline.update",
+    "eagle3_attach_anyway": "server.attach_anyway",
     "eagle3_compare_base": "speed.compare_base",
     "eagle3_replay": "replay.source",
 }
@@ -44,6 +45,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--eagle3-target", metavar="MODEL", help="target: a folder or hub id")
     add("--eagle3-draft", metavar="MODEL", help="drafter: a folder or hub id")
     add("--eagle3-url", metavar="URL", help="attach to a running server; it is never stopped")
+    add(
+        "--eagle3-attach-anyway",
+        action="store_true",
+        default=None,
+        help="measure a running server although it is not the profile's",
+    )
     add("--eagle3-device", choices=("auto", "cuda", "cpu"), help="where the server runs")
     add(
         "--eagle3-baseline",

@@ -28,6 +28,8 @@ class Server:
 
     url: str = ""
     """Attach to this server instead of starting one; it is never stopped."""
+    attach_anyway: bool = False
+    """Whether a server at ``url`` is measured although it is not the one described here."""
     device: Device = "auto"
     python: str = ""
     """Interpreter that has SGLang; this one where empty."""

@@ -259,8 +259,9 @@ class GateSession:
             value = getattr(option, f"eagle3_{name.replace('-', '_')}")
             if value:
                 words += [f"{self._prefix}{name}", str(value)]
-        if option.eagle3_keep_going:
-            words.append(f"{self._prefix}keep-going")
+        for name in ("keep-going", "attach-anyway"):
+            if getattr(option, f"eagle3_{name.replace('-', '_')}"):
+                words.append(f"{self._prefix}{name}")
         for name in ("select", "ignore"):
             for value in getattr(option, f"eagle3_{name}"):
                 words += [f"{self._prefix}{name}", value]

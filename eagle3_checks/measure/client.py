@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -53,6 +54,9 @@ class Client:
     def __init__(self, url: str, *, api_key: str = "", timeout: float = 300.0) -> None:
         """`timeout` is in seconds: the longest silence within a request."""
         self._transport = Transport(url.rstrip("/"), api_key=api_key, timeout=timeout)
+        self._tokens = 0
+        self._answers = 0
+        self._counting = threading.Lock()
 
     def close(self) -> None:
         """Close all connections."""
@@ -70,6 +74,11 @@ class Client:
     def requests(self) -> int:
         """Requests sent so far, answered or not."""
         return self._transport.requests
+
+    @property
+    def prompt_tokens(self) -> int | None:
+        """Prompt tokens of all answers; None where a request brought none that tells them."""
+        return self._tokens if self._answers == self._transport.requests else None
 
     def silence(self) -> float:
         """Return the seconds since the server was last heard; 0 where no request is in flight."""
@@ -136,7 +145,15 @@ class Client:
         except ValueError as error:
             raise RequestFailed(f"{prompt.id}: {path} answered {error}") from error
         text, meta = _read_chat(answer, prompt) if talk else _read_text(answer, prompt)
+        self._count(meta)
         return Answer(prompt=prompt, text=text, meta=meta, seconds=seconds)
+
+    def _count(self, meta: Mapping[str, Any]) -> None:
+        tokens = meta.get("prompt_tokens")
+        if isinstance(tokens, int):
+            with self._counting:
+                self._tokens += tokens
+                self._answers += 1
 
     def _stream(self, path: str, body: dict[str, Any], prompt: Prompt, *, talk: bool) -> Answer:
         body["stream"] = True
@@ -173,6 +190,7 @@ class Client:
         if not isinstance(meta, dict) or first is None:
             shown = last[:ERROR_TEXT].decode("utf-8", "replace")
             raise RequestFailed(f"{prompt.id}: the stream of {path} ended without counts: {shown}")
+        self._count(meta)
         return Answer(
             prompt=prompt, text="", meta=meta, seconds=seconds, first=first, gaps=tuple(gaps)
         )

@@ -115,10 +115,10 @@ class Transport:
         connection = self._take()
         keep = False
         try:
-            if connection.sock is None:
-                self._connect(connection)
             if self._aborted:
                 raise TransportError(self._aborted)
+            if connection.sock is None:
+                self._connect(connection)
             connection.request(method, self._prefix + path, body, self._headers)
             response = connection.getresponse()
             self.heard()

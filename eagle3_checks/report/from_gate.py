@@ -58,6 +58,7 @@ def _server(gate: Gate) -> dict[str, Any]:
     seen = {
         "peak_resident_bytes": gate.watch.peak_memory if gate.has("watch") else None,
         "pool": gate.pool if gate.has("pool") else None,
+        "traffic": gate.traffic if gate.has("traffic") else None,
     }
     return {key: plain(value) for key, value in seen.items() if value is not None}
 

@@ -29,6 +29,7 @@ from eagle3_checks.facts import (
     TensorValues,
     Throughput,
     Tokenizer,
+    TrafficSeen,
     Wiring,
 )
 from eagle3_checks.profile import Floors, Server, Speculation
@@ -60,6 +61,7 @@ class Facts:
     compared: Throughput | None = None
     hardware: str | None = None
     pool: PoolSeen | None = None
+    traffic: TrafficSeen | None = None
     floors: Floors | None = None
 
 
@@ -84,6 +86,7 @@ WHERE_FROM: Mapping[str, str] = {
     "compared": "throughput against a server without speculation (--eagle3-compare-base)",
     "hardware": "the name of the GPU",
     "pool": "the KV pool of a launched server after the load",
+    "traffic": "the counters of an attached server",
     "floors": "the floors of a profile",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from eagle3_checks.facts import PoolSeen, ServerSeen
+from eagle3_checks.facts import PoolSeen, ServerSeen, TrafficSeen
 from eagle3_checks.profile import Speculation
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
 from eagle3_checks.rules.text import listed
@@ -29,6 +29,12 @@ FLAGS: Mapping[str, str] = {
     "speculative_num_draft_tokens": "draft_tokens",
 }
 """Keys of /server_info, and what the profile calls them."""
+
+
+TOKENS_TO_SPARE = 64
+SHARE_TO_SPARE = 0.02
+"""Prompt tokens that the server may count besides: of health probes, and of requests that it took
+back and began anew."""
 
 
 class SRV001(Rule):
@@ -234,4 +240,35 @@ class SRV010(Rule):
         return problems
 
 
-RULES: tuple[type[Rule], ...] = (SRV001, SRV002, SRV003, SRV004, SRV010)
+class SRV005(Rule):
+    """Nobody else used an attached server while it was measured."""
+
+    title = "The measurements are the server's only load"
+    severity = Severity.WARNING
+    why = (
+        "Requests of others share batches and GPU time with those measured: speed is then that of "
+        "an unknown load, and says nothing about the drafter."
+    )
+    fix = "Measure while nobody else uses the server, or let the gate launch one of its own."
+
+    @staticmethod
+    def check(traffic: TrafficSeen) -> Outcome:
+        """Compare what the server counted with what was sent."""
+        if not traffic.unit:
+            return Skip("the server counts nothing that tells others' requests (--enable-metrics)")
+        counted, ours, unit = round(traffic.counted), round(traffic.ours), traffic.unit
+        spare = 0 if unit == "requests" else TOKENS_TO_SPARE + ours * SHARE_TO_SPARE
+        if counted > ours + spare:
+            return (
+                Problem(
+                    message=(
+                        f"the server took {counted} {unit} meanwhile, and {ours} of them were "
+                        "sent from here: the numbers are not its own"
+                    ),
+                    evidence={"unit": unit, "counted": counted, "ours": ours},
+                ),
+            )
+        return Passed(message=f"no {unit} but the {ours} sent from here", evidence={"ours": ours})
+
+
+RULES: tuple[type[Rule], ...] = (SRV001, SRV002, SRV003, SRV004, SRV005, SRV010)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eagle3_checks.server.attach import AttachedServer, attach
+from eagle3_checks.server.attach import AttachedServer, OtherServerError, attach
 from eagle3_checks.server.device import NoDeviceError, detect_device
 from eagle3_checks.server.flags import FlagError, build_command, build_environment
 from eagle3_checks.server.launch import launch
@@ -18,6 +18,7 @@ __all__ = [
     "FlagError",
     "Leftover",
     "NoDeviceError",
+    "OtherServerError",
     "PortTakenError",
     "RunningServer",
     "Server",

@@ -47,6 +47,14 @@ class Server(Protocol):
         """Whether the server still runs; an attached one is asked."""
         ...
 
+    def changed(self) -> tuple[str, ...]:
+        """Say what of the server became another since it was ready; empty for a launched one."""
+        ...
+
+    def traffic(self) -> dict[str, float]:
+        """Return what an attached server has counted, by unit; empty for a launched one."""
+        ...
+
     def ended(self) -> bool:
         """Whether the server is known to have ended, without asking it."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,8 @@ from eagle3_checks.server.stacks import dump as stacks_of
 from eagle3_checks.server.stacks import told
 
 _EXIT_NOTICE_SECONDS = 2.0
+BEGINNING, END = 1 << 20, 1 << 18
+"""Bytes of a log that are read for its causes, from either end."""
 MOST_STACKS = 12
 
 
@@ -157,17 +160,23 @@ class RunningServer(Guarded):
         error.waited_for = self.redactor.text(error.waited_for)
         error.command = self.command
         error.exit_code = self.exit_code
-        error.phase = last_phase(self.lines())
-        error.symptoms = symptoms([error.problem, *self.lines()])
-        error.tail = self.tail(TAIL_LINES)
+        lines = tuple(self.lines())
+        error.phase = last_phase(lines)
+        error.symptoms = symptoms([error.problem, *lines])
+        error.tail = lines[-TAIL_LINES:]
         error.log = str(self.log)
         return error
 
     def lines(self) -> Iterator[str]:
-        """Yield the log's lines, secrets masked."""
-        with contextlib.suppress(FileNotFoundError), self.log.open(errors="replace") as log:
+        """Yield the log's lines, secrets masked; of a flood its beginning and its end."""
+        with contextlib.suppress(FileNotFoundError), self.log.open("rb") as log:
+            size = os.fstat(log.fileno()).st_size
             for line in log:
-                yield self.redactor.text(line.rstrip("\n"))
+                yield self.redactor.text(line.decode(errors="replace").rstrip("\n"))
+                if BEGINNING < log.tell() < size - END:
+                    log.seek(size - END)
+                    log.readline()
+                    yield f"[{size >> 20} MiB of log: the middle is passed over]"
 
     def tail(self, n: int) -> tuple[str, ...]:
         """Return the last n lines of the log, secrets masked."""
@@ -196,6 +205,14 @@ class RunningServer(Guarded):
     def wiring(self) -> Wiring:
         """Return what the probe has seen so far; empty where it wrote nothing."""
         return read_wiring(self.probe_prefix)
+
+    def changed(self) -> tuple[str, ...]:
+        """Return nothing: a server of our own stays what it is."""
+        return ()
+
+    def traffic(self) -> dict[str, float]:
+        """Return nothing: a server of our own has no other clients."""
+        return {}
 
     def memory(self) -> int:
         """Return the resident memory of all the server's processes, in bytes."""

@@ -87,8 +87,10 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_GET(self) -> None:
-        if self.path == "/health":
+        if self.path in ("/health", "/health_generate"):
             self.answer(200)
+        elif self.path == "/v1/loads":
+            self.answer(200, {"loads": [{"num_used_tokens": 0, "max_total_num_tokens": 8192}]})
         elif self.path == "/server_info":
             algorithm = self.given.speculative_algorithm
             self.answer(

@@ -22,9 +22,11 @@ from eagle3_checks.facts import (
     ForwardSeen,
     Interval,
     LoadSeen,
+    PoolSeen,
     ServerSeen,
     Stream,
     Throughput,
+    TrafficSeen,
     Wiring,
 )
 from eagle3_checks.profile import Floors, Server, Speculation
@@ -228,14 +230,16 @@ def judge_speed() -> Judge:
 
 @pytest.fixture
 def judge_server() -> Judge:
-    """Return `judge_server(code, info=, environment=, launched=)`."""
+    """Return `judge_server(code, info=, environment=, launched=, pool=, traffic=)`."""
 
-    def judge(
+    def judge(  # noqa: PLR0913 - one argument for each fact
         code: str,
         info: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
         *,
         launched: bool = True,
+        pool: PoolSeen | None = None,
+        traffic: TrafficSeen | None = None,
     ) -> tuple[Finding, ...]:
         server = ServerSeen(
             url="http://127.0.0.1:1",
@@ -245,6 +249,7 @@ def judge_server() -> Judge:
             environment=environment or {},
             start_seconds=12.3 if launched else None,
         )
-        return run_rule(by_code(code), Facts(server=server, speculation=Speculation()))
+        facts = Facts(server=server, speculation=Speculation(), pool=pool, traffic=traffic)
+        return run_rule(by_code(code), facts)
 
     return judge
