@@ -91,6 +91,7 @@ class Gate(Measurements):
         self._stack = ExitStack()
         self._outcomes: dict[str, tuple[Finding, ...]] = {}
         self._blocked: dict[str, str] = {}
+        self._unstarted = ""
 
     def __enter__(self) -> Self:
         """Return the gate; nothing runs yet."""
@@ -146,6 +147,8 @@ class Gate(Measurements):
         Raises StageBlocked when a server would be started for files with errors (unless
         keep_going), and SERVER_ERRORS where it does not become ready.
         """
+        if self._unstarted:  # a second try would hide the first
+            raise StageBlocked(self._unstarted)
         if not (self.keep_going or self.profile.server.url):
             errors = sorted({f.code for f in self.static_findings() if f.is_error})
             if errors:
@@ -158,7 +161,11 @@ class Gate(Measurements):
             raise StageBlocked(NO_GPU)
         self.artefacts.mkdir(parents=True, exist_ok=True)
         with self._timed("server start"):
-            return self._stack.enter_context(open_server(self.profile, self.artefacts))
+            try:
+                return self._stack.enter_context(open_server(self.profile, self.artefacts))
+            except SERVER_ERRORS as error:
+                self._unstarted = "no server: " + str(error).partition("\n")[0]
+                raise
 
     @cached_property
     def server(self) -> ServerSeen:
