@@ -1,4 +1,4 @@
-"""The command line: inspect, gate, bisect, repackage, explain, doctor."""
+"""The command line: inspect, gate, bisect, compare, repackage, explain, doctor."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eagle3_checks.bisect import command as bisect
+from eagle3_checks.compare import command as compare
 from eagle3_checks.verdict import ExitCode, Verdict, exit_code
 
 SOURCE = "a folder, or a hub id org/name[@revision]"
@@ -139,6 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     gate.set_defaults(run=_gate)
 
     bisect.add(commands)
+    compare.add(commands)
 
     repackage = commands.add_parser(
         "repackage",

@@ -35,10 +35,11 @@ BELOW |= {
     "inspection": LOW | {"report"},
     "report": LOW | {"gate"},
     "bisect": LOW | {"measuring", "gate", "report"},
+    "compare": {"report", "verdict"},
     "doctor": LOW,
     "session": LOW | {"gate", "report"},
     "plugin": LOW | {"gate", "report", "session"},
-    "cli": LOW | {"gate", "report", "session", "inspection", "doctor", "bisect"},
+    "cli": LOW | {"gate", "report", "session", "inspection", "doctor", "bisect", "compare"},
     "__main__": {"cli"},
     "__init__": set(),
 }

@@ -33,6 +33,7 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
         "server_environment": server.environment if server else {},
         "server_command": list(server.command) if server else [],
         "server_log": server.log if server else None,
+        "hardware": gate.hardware if server else None,
     }
     sglang = server.sglang if server else None
     if sglang is None and gate.has("contract"):

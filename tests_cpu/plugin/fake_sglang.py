@@ -27,6 +27,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--dies-after", type=int, default=1 << 30, help="exit at this request")
     parser.add_argument("--fails-every", type=int, default=1 << 30, help="500 at each n-th request")
     parser.add_argument("--exits", type=int, help="exit at once with this code")
+    parser.add_argument("--flaky", type=Path, help="exit at once where this file is not there yet")
     parser.add_argument("--no-probe", action="store_true")
     parser.add_argument("--crowded", action="store_true", help="speculation pays for one alone")
     parser.add_argument("--says-version", default="0.5.23")
@@ -153,6 +154,9 @@ class Handler(BaseHTTPRequestHandler):
 
 def main() -> int:
     given = parse()
+    if given.flaky and not given.flaky.exists():
+        given.flaky.touch()
+        given.exits = 4
     if given.exits is not None:
         sys.stdout.write("RuntimeError: told to exit\n")
         return int(given.exits)

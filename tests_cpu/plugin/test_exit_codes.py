@@ -89,6 +89,15 @@ def test_what_cannot_be_judged_is_7(
     run.stdout.fnmatch_lines([expected, "*verdict    INCONCLUSIVE*"])
 
 
+def test_a_server_that_does_not_start_is_not_tried_again(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    seen = str(pytester.path / "seen")
+    profile = str(write_profile("--flaky", seen, "--histogram", "40,1,0,0"))
+    assert run_gate("--eagle3-profile", profile, "--eagle3-bisect").ret == 125
+    assert run_gate("--eagle3-profile", profile, "--eagle3-bisect").ret == 1  # the next run
+
+
 def test_an_attached_server_is_measured_and_left_alone(
     pytester: pytest.Pytester, write_profile: Write, run_gate: Run, served: tuple[str, Alive]
 ) -> None:
