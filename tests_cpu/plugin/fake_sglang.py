@@ -99,6 +99,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path not in ("/generate", "/v1/chat/completions"):
+            self.answer(404, {"message": "this stand-in has nothing else"})
+            return
         Handler.requests += 1
         if Handler.requests >= self.given.dies_after:
             os._exit(9)
