@@ -28,7 +28,7 @@ from eagle3_checks.measure.acceptance import Server as Answering
 from eagle3_checks.measure.acceptance import shuffled
 from eagle3_checks.measure.base import BaseError, base_server
 from eagle3_checks.measure.baseline import Key
-from eagle3_checks.measure.client import Client, RequestFailed
+from eagle3_checks.measure.client import Client, RequestRefused
 from eagle3_checks.measure.judging import key
 from eagle3_checks.measure.looping import measure_looping
 from eagle3_checks.measure.machine import hardware, machine_key
@@ -192,9 +192,8 @@ class Measurements(ABC):
                     first_line=first_line(launched=self.server.launched),
                     dtype=self._dtype(),
                 )
-            except RequestFailed as failure:
-                self._require_alive(failed=1)
-                raise StageBlocked(f"losslessness cannot be looked at: {failure}") from failure
+            except RequestRefused as refusal:
+                raise StageBlocked(f"losslessness cannot be looked at: {refusal}") from refusal
         self.failures += found.failures
         if all(kind.survived for kind in found.kinds):
             self._require_alive(failed=len(found.failures))

@@ -124,6 +124,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.path.startswith("/flush_cache"):
             self.answer(200)
             return
+        if self.path not in ("/generate", "/v1/chat/completions"):
+            self.answer(404, {"message": "this stand-in has nothing else"})
+            return
         Handler.requests += 1
         if Handler.requests >= self.given.dies_after:
             os._exit(9)

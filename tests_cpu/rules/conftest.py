@@ -22,6 +22,8 @@ from eagle3_checks.facts import (
     ForwardSeen,
     Interval,
     LoadSeen,
+    Looping,
+    Parity,
     PoolSeen,
     ServerSeen,
     Stream,
@@ -33,7 +35,7 @@ from eagle3_checks.profile import Floors, Server, Speculation
 from eagle3_checks.rules.base import Facts, run_rule
 from eagle3_checks.rules.registry import by_code
 from eagle3_checks.verdict import Finding, Judgement, Judgements, Outcome
-from tests_cpu.rules.seen import CAPTURE, LOAD, forward
+from tests_cpu.rules.seen import CAPTURE, LOAD, LOOPING, PARITY, forward
 
 Judge = Callable[..., tuple[Finding, ...]]
 
@@ -223,6 +225,19 @@ def judge_speed() -> Judge:
             floors=Floors(tokens_per_second=floors or {}),
             hardware=hardware,
         )
+        return run_rule(by_code(code), facts)
+
+    return judge
+
+
+@pytest.fixture
+def judge_parity() -> Judge:
+    """Return `judge_parity(code, scored=, kinds=, looping=, …)`: healthy where left out."""
+
+    def judge(code: str, **changes: Any) -> tuple[Finding, ...]:
+        loops = {k: v for k, v in changes.items() if k in Looping.__dataclass_fields__}
+        seen = {k: v for k, v in changes.items() if k in Parity.__dataclass_fields__}
+        facts = Facts(parity=replace(PARITY, **seen), looping=replace(LOOPING, **loops))
         return run_rule(by_code(code), facts)
 
     return judge
