@@ -173,9 +173,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             "inspect": [python, "-m", "eagle3_checks", "inspect", str(place)],
             "listing": [python, "-c", LISTING, str(file)],
         }
-        costs = measure(commands, arguments.runs, environment)
         if not arguments.no_load:
-            costs |= measure({"loading": [python, "-c", LOADING, str(file)]}, 1, environment)
+            commands["loading"] = [python, "-c", LOADING, str(file)]
+        costs = measure(commands, arguments.runs, environment)
         size = file.stat().st_size
     for name, cost in costs.items():
         _say(f"{name:8} {cost.seconds:7.3f} s (+-{cost.spread / 2:.3f})  {cost.megabytes:6.0f} MB")
