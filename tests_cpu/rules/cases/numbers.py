@@ -163,7 +163,9 @@ CASES: tuple[Case, ...] = (
         draft={"norm_before_residual": True},
     ),
     fires("CFG018", "norm_before_residual is true", draft=eagle(norm_before_residual=True)),
+    warns("CFG018", "is not stated in a config of speculators", draft={"speculators_config": {}}),
     healthy("CFG018"),
+    alike("CFG018", draft={"speculators_config": {}, "norm_before_residual": False}),
     alike("CFG018", draft={"norm_before_residual": False}),
     warns(
         "CFG019",
