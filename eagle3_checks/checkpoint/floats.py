@@ -160,11 +160,11 @@ def moments(data: Bytes, dtype: str) -> Moments:
             return Moments()
         squares = sum(map(mul, finite, finite))
         return Moments(len(finite), sum(finite), squares, min(finite), max(finite))
-    many = numpy().array(values, dtype="f8")
-    many = many[numpy().isfinite(many)]
-    if not many.size:
-        return Moments()
-    with numpy().errstate(over="ignore"):  # infinite, as of Python's numbers
+    with numpy().errstate(all="ignore"):  # NaN and infinity, as Python's numbers have them
+        many = numpy().array(values, dtype="f8")
+        many = many[numpy().isfinite(many)]
+        if not many.size:
+            return Moments()
         sums = many.sum(), (many * many).sum(), many.min(), many.max()
     return Moments(many.size, *map(float, sums))
 

@@ -13,6 +13,7 @@ from eagle3_checks.checkpoint.files import CheckpointError
 from eagle3_checks.checkpoint.hub_faults import (
     NO_HUB,
     network_problem,
+    no_revision,
     not_an_id,
     offline,
     refused,
@@ -94,6 +95,9 @@ def open_folder(source: str, *, weights: bool) -> Path:
 
 
 def _as_path(source: str) -> Path:
+    bare = source.removesuffix("@")
+    if bare != source and not os.path.lexists(source) and _ID.fullmatch(bare):
+        raise CheckpointError(no_revision(source, bare))
     return Path(os.path.expanduser(source))  # noqa: PTH111 - this one never raises
 
 

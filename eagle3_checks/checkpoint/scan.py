@@ -124,6 +124,7 @@ def _tensor(stream: BinaryIO, info: TensorInfo) -> TensorStats:
         zero_rows=zero_rows,
         repeats=MappingProxyType(repeats),
         row_rms=MappingProxyType(dict(_row_rms(stream, info)) if table else {}),
+        row_elements=min(info.shape[1], ROW_ELEMENTS) if table else 0,
     )
 
 

@@ -61,7 +61,8 @@ def _subject(result: Mapping[str, Any], width: int) -> Iterator[Text]:
     for key in ("target", "drafter", "sglang"):
         value = result["subject"].get(key)
         if value:
-            yield _row(key, str(value), width)
+            # The result keeps the line breaks of messages; one in a path must not break its row.
+            yield _row(key, str(value).replace("\n", "\\n").replace("\t", "\\t"), width)
 
 
 def _figures(measured: Mapping[str, Any], width: int) -> Iterator[Text]:

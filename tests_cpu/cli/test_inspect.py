@@ -186,6 +186,16 @@ def test_values_of_a_pipe_are_not_waited_for(run: Run, tmp_path: Path, healthy_p
     assert "SRC001" in out
 
 
+def test_control_characters_in_a_path_are_escaped(
+    run: Run, tmp_path: Path, healthy_pair: Pair
+) -> None:
+    _, drafter = healthy_pair(tmp_path / "two\nlines\x1b[31m")
+    _, out, _ = run(drafter, "--target", "no\nsuch")
+    assert "/two\\nlines\\x1b[31m/drafter\n" in out
+    assert "target     no\\nsuch\n" in out
+    assert "\x1b" not in out
+
+
 def test_a_terminal_that_cannot_show_a_name(tmp_path: Path, healthy_pair: Pair) -> None:
     _, drafter = healthy_pair(tmp_path / "dräfter")
     done = subprocess.run(
