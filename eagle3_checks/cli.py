@@ -33,9 +33,10 @@ REPACKAGE_EPILOG = """\
 exit codes: 0 OUT is written and has no errors, 1 refused or errors left, 2 usage.
 """
 GATE_EPILOG = """\
-exit codes: 0 pass, 1 fail, 2 usage or interrupted, 7 inconclusive (too noisy, no
-server, a figure missing), 8 not run (nothing was measured); with --bisect: 0 good,
-1 bad, 125 all else.
+exit codes: 0 pass, 1 fail, 7 inconclusive (too noisy, no server, a figure missing),
+8 not run (nothing was measured); 2 for an option that is not known here; and
+pytest's own: 2 interrupted, 3 internal error, 4 usage (a profile or path that
+cannot be used). With --bisect: 0 good, 1 bad, 125 all else.
 """
 
 

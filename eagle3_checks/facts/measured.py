@@ -32,6 +32,8 @@ class RequestSample:
     histogram: tuple[int, ...] | None
     """``histogram[i]``: verify steps in which exactly i drafts were correct."""
     text: str = ""
+    reported: bool = True
+    """Whether the server told a number of verify steps at all, be it zero."""
 
 
 @dataclass(frozen=True, kw_only=True)

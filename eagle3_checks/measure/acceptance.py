@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from eagle3_checks.contract.metrics import MetaNames
@@ -93,6 +93,8 @@ def measure_acceptance(  # noqa: PLR0913 - what is sent, to whom, and who asks a
             begin = end
     finally:
         progress.end()
+    if any(s.verify_steps for s in samples):
+        odd += _unspeculated(samples)
     acceptance = summarise(samples, server.speculation, failed=len(failures), found=odd)
     acceptance = dataclasses.replace(
         acceptance,
@@ -235,9 +237,24 @@ def _length(samples: Sequence[RequestSample]) -> tuple[int, Interval | None]:
 def _missing(samples: Sequence[RequestSample], failed: int) -> str | None:
     if not samples:
         return f"no request was answered ({failed} failed)"
-    if not any(s.verify_steps for s in samples):
-        return (
-            f"{len(samples)} requests were answered without a single verify step: "
-            "the server did not speculate, or its version does not report it"
-        )
-    return None
+    if any(s.verify_steps for s in samples):
+        return None
+    count = f"{len(samples)} requests were answered without a single verify step: "
+    if all(s.completion_tokens <= 1 for s in samples):
+        return f"{count}no answer has a second token, and the first takes none"
+    if any(s.reported for s in samples):
+        return f"{count}the server counts zero, so it does not speculate"
+    return (
+        f"{count}the server reports none of its acceptance, so it does not speculate, or its "
+        "version does not tell"
+    )
+
+
+def _unspeculated(samples: Iterable[RequestSample]) -> Iterator[str]:
+    """Name the answers that took no verify step while others did; each needs one for its tokens."""
+    for s in samples:
+        if not s.verify_steps and s.completion_tokens > 1:
+            yield (
+                f"{s.prompt_id}: {s.completion_tokens} tokens without a verify step, while other "
+                "requests took some"
+            )

@@ -157,6 +157,19 @@ def test_a_server_without_steps_or_answers_is_not_asked_for_long() -> None:
         assert (acceptance.failed_requests, len(seen)) == (4, 4)
 
 
+def test_answers_without_steps_among_others_are_a_contradiction() -> None:
+    def some(handler: Handler, asked: dict[str, Any]) -> None:
+        if asked["text"] in ("prompt 3", "prompt 4"):
+            tokens = 9 if asked["text"] == "prompt 3" else 1
+            handler.whole({"text": "x", "meta_info": {"completion_tokens": tokens}})
+        else:
+            accepting(2.0)(handler, asked)
+
+    with run(some) as (measuring, _):
+        found = measuring.measured.acceptance.contradictions
+    assert found == ("p3: 9 tokens without a verify step, while other requests took some",)
+
+
 def test_progress_hears_of_every_batch() -> None:
     heard: list[tuple[Any, ...]] = []
 

@@ -133,9 +133,10 @@ class Handler(BaseHTTPRequestHandler):
         if Handler.requests % self.given.fails_every == 0:
             self.answer(500, {"error": "told to fail"})
             return
-        histogram = [int(h) for h in self.given.histogram.split(",")]
+        told = self.given.histogram if Handler.requests > 1 else "4,3,2,1"  # readiness asks first
+        histogram = [int(h) for h in told.split(",")]
         steps, correct = sum(histogram), sum(i * h for i, h in enumerate(histogram))
-        meta = {"prompt_tokens": 8, "completion_tokens": 1 + steps + correct}
+        meta = {"prompt_tokens": 8, "completion_tokens": max(2, 1 + steps + correct)}
         if Handler.requests <= self.given.silent_after and self.given.speculative_algorithm:
             meta |= {
                 "spec_verify_ct": steps,

@@ -68,7 +68,8 @@ def test_the_silent_fault_is_named_before_its_symptom(
 
 
 UNJUDGED = {
-    "no-counts": (("--silent-after", "1"), "*without a single verify step*"),
+    "no-counts": (("--silent-after", "1"), "*reports none of its acceptance*"),
+    "zero-steps": (("--histogram", "0,0,0,0"), "*counts zero, so it does not speculate*"),
     "dies": (("--dies-after", "4"), "*the server ended while it was measured*"),
     "does-not-start": (("--exits", "3"), "*exit code 3*"),
     "requests-fail": (("--fails-every", "3"), "*requests failed while acceptance was measured*"),

@@ -33,6 +33,7 @@ def test_a_server_is_waited_for_described_and_ended(
 ) -> None:
     monkeypatch.setenv("SGLANG_SOMETHING", "1")
     monkeypatch.setenv("SGLANG_API_TOKEN", "tok-123456")
+    monkeypatch.setenv("SIMULATE_ACC_LEN", "3.0")
     monkeypatch.setenv("UNRELATED", "1")
     with open_server(stub_profile("--warming", "3"), artefacts) as server:
         assert server.alive()
@@ -50,6 +51,7 @@ def test_a_server_is_waited_for_described_and_ended(
         "SGLANG_API_TOKEN": "***",
         "SGLANG_SOMETHING": "1",
         "SGLANG_USE_CPU_ENGINE": "1",
+        "SIMULATE_ACC_LEN": "3.0",
     }
     assert seen.command[:1] == (sys.executable,)
     assert seen.log == str(artefacts / "server.log")

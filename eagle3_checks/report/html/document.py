@@ -187,7 +187,7 @@ def _drawings(result: Mapping[str, Any]) -> Iterator[Drawing | None]:
     yield draw_speed(speeds)
     for key, by in (("by_set", "prompt set"), ("by_prompt_tokens", "prompt length")):
         yield draw_groups(figures.groups(result, key), by, floor=floor, baseline=baseline)
-    yield draw_speedup(speeds, figures.break_even(result))
+    yield draw_speedup(speeds, figures.break_even(result), figures.drift(result))
     past = figures.history(result)
     yield draw_trend(past, floor=floor)
     yield draw_trend_by_position(past)

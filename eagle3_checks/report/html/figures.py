@@ -212,6 +212,13 @@ def break_even(result: Mapping[str, Any]) -> float | None:
     return found.value if found else None
 
 
+def drift(result: Mapping[str, Any]) -> float | None:
+    """Return how far repeated measurements of speed lay apart, where they were repeated."""
+    ups = (result["measurements"].get("throughput") or {}).get("speed_ups") or ()
+    found = (estimate(up.get("drift")) for up in ups)
+    return next((seen.value for seen in found if seen), None)
+
+
 def history(result: Mapping[str, Any]) -> tuple[Run, ...]:
     """Return earlier runs and this one, oldest first; nothing where there are no earlier ones."""
     earlier = [
