@@ -91,6 +91,7 @@ class Gate(Measurements):
         self._stack = ExitStack()
         self._outcomes: dict[str, tuple[Finding, ...]] = {}
         self._blocked: dict[str, str] = {}
+        self._failed: Exception | None = None
 
     def __enter__(self) -> Self:
         """Return the gate; nothing runs yet."""
@@ -144,8 +145,17 @@ class Gate(Measurements):
         """The server, ready: launched, or attached to.
 
         Raises StageBlocked when a server would be started for files with errors (unless
-        keep_going), and SERVER_ERRORS where it does not become ready.
+        keep_going), and SERVER_ERRORS where it does not become ready; it is tried once alone.
         """
+        if self._failed is not None:
+            raise self._failed
+        try:
+            return self._open()
+        except SERVER_ERRORS as error:
+            self._failed = error
+            raise
+
+    def _open(self) -> Server:
         if not (self.keep_going or self.profile.server.url):
             errors = sorted({f.code for f in self.static_findings() if f.is_error})
             if errors:
@@ -206,6 +216,15 @@ class Gate(Measurements):
         """Say why the server was not measured, or nothing."""
         stages = ("server", "wiring", "acceptance", "throughput")
         return next((self._blocked[stage] for stage in stages if stage in self._blocked), "")
+
+    def complete(self) -> None:
+        """Run what the profile asks for and no rule needs."""
+        if self.profile.replay.source != "none":
+            self._fact("replayed")
+
+    def not_replayed(self) -> str:
+        """Say why there is no replay although one was asked for, or nothing."""
+        return self._blocked.get("replayed", "") if self.profile.replay.source != "none" else ""
 
     def measurements(self) -> tuple[Acceptance | None, Throughput | None, Wiring | None]:
         """Return the measurements that were made; None for those that were not asked for."""

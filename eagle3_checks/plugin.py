@@ -31,7 +31,9 @@ _OVERRIDES = {
 _SETTINGS = _OVERRIDES | {
     "eagle3_baseline": "baseline.path",
     "eagle3_update_baseline": "baseline.update",
+    "eagle3_attach_anyway": "server.attach_anyway",
     "eagle3_compare_base": "speed.compare_base",
+    "eagle3_replay": "replay.source",
 }
 
 
@@ -43,6 +45,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--eagle3-target", metavar="MODEL", help="target: a folder or hub id")
     add("--eagle3-draft", metavar="MODEL", help="drafter: a folder or hub id")
     add("--eagle3-url", metavar="URL", help="attach to a running server; it is never stopped")
+    add(
+        "--eagle3-attach-anyway",
+        action="store_true",
+        default=None,
+        help="measure a running server although it is not the profile's",
+    )
     add("--eagle3-device", choices=("auto", "cuda", "cpu"), help="where the server runs")
     add(
         "--eagle3-baseline",
@@ -62,6 +70,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         nargs="?",
         const="launch",
         help="measure speed without speculation too: on a second launch, or at URL",
+    )
+    add(
+        "--eagle3-replay",
+        choices=("none", "transformers", "server"),
+        nargs="?",
+        const="transformers",
+        help="run the drafter offline too, on the target's true aux states: from transformers, or "
+        "from a server without a drafter",
     )
     add("--eagle3-json", metavar="FILE", type=Path, help="write the result as JSON")
     add("--eagle3-html", metavar="FILE", type=Path, help="write the report as one HTML page")
@@ -186,6 +202,7 @@ def gate(pytestconfig: pytest.Config) -> Generator[Gate]:
         pytest.fail("no gate was asked for: give --eagle3-profile FILE|NAME", pytrace=False)
     with session.open_gate() as opened:
         yield opened
+        opened.complete()
         session.collect()
 
 

@@ -246,12 +246,22 @@ class GateSession:
         """Return the one command that repeats this gate."""
         option = self.config.option
         words = []
-        for name in ("profile", "target", "draft", "url", "device", "baseline", "compare-base"):
+        for name in (
+            "profile",
+            "target",
+            "draft",
+            "url",
+            "device",
+            "baseline",
+            "compare-base",
+            "replay",
+        ):
             value = getattr(option, f"eagle3_{name.replace('-', '_')}")
             if value:
                 words += [f"{self._prefix}{name}", str(value)]
-        if option.eagle3_keep_going:
-            words.append(f"{self._prefix}keep-going")
+        for name in ("keep-going", "attach-anyway"):
+            if getattr(option, f"eagle3_{name.replace('-', '_')}"):
+                words.append(f"{self._prefix}{name}")
         for name in ("select", "ignore"):
             for value in getattr(option, f"eagle3_{name}"):
                 words += [f"{self._prefix}{name}", value]

@@ -46,10 +46,7 @@ class _Value:
 
 
 def find_profile(name: str) -> Path:
-    """Return the file of a profile given by path or by shipped name.
-
-    Raises ProfileError with the shipped names where there is none.
-    """
+    """Return the file of a profile given by path or by shipped name; else raise ProfileError."""
     path = Path(name).expanduser()
     if path.is_file():
         return path
@@ -170,8 +167,8 @@ def _parse(text: str, where: str) -> Any:
     try:
         return tomllib.loads(f"v = {text}")["v"]
     except tomllib.TOMLDecodeError as error:
-        message = f"{where}: {text!r} is not a TOML value; write 3, 1.5, true or ['a', 'b']"
-        raise ProfileError(message) from error
+        wanted = "not a TOML value; write 3, 1.5, true or ['a', 'b']"
+        raise ProfileError(f"{where}: {text!r} is {wanted}") from error
 
 
 def _build(values: Mapping[str, _Value]) -> Profile:
@@ -193,7 +190,7 @@ def _located(key: str, item: _Value) -> Any:
     """Make paths absolute against the place they were written in."""
     if key in ("target.path", "drafter.path") and item.value:
         return locate(item.value, item.base)
-    if key == "baseline.path" and item.value:
+    if key in ("baseline.path", "replay.states") and item.value:
         return str((item.base / Path(item.value).expanduser()).resolve())
     if key == "prompts.sets":
         return tuple(
@@ -246,8 +243,7 @@ def _check(profile: Profile, values: Mapping[str, _Value], file: str) -> None:
 _MINIMA: Mapping[str, float] = {
     "server.port": 0,
     "server.tp": 1,
-    "server.start_timeout": 1,
-    "server.request_timeout": 1,
+    **{f"server.{what}_timeout": 1 for what in ("start", "stall", "request", "hang")},
     "speculation.steps": 1,
     "speculation.topk": 1,
     "speculation.draft_tokens": 2,
@@ -257,6 +253,10 @@ _MINIMA: Mapping[str, float] = {
     "speed.concurrencies": 1,
     "speed.requests": 1,
     "speed.max_new_tokens": 2,
+    "replay.prompts": 0,
+    "replay.max_gigabytes": 0,
+    "parity.prompts": 0,
+    "parity.max_new_tokens": 4,
     "judging.error": 0.0001,
     "judging.margin": 0,
     "floors.accept_length": 1,

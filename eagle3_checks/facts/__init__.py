@@ -32,12 +32,22 @@ from eagle3_checks.facts.measured import (
     Stream,
     Throughput,
 )
+from eagle3_checks.facts.parity import (
+    Comparison,
+    Divergence,
+    Looping,
+    Parity,
+    RequestKind,
+    ZeroRun,
+)
 from eagle3_checks.facts.server import (
     CaptureSeen,
     ForwardSeen,
     LoadedTensor,
     LoadSeen,
+    PoolSeen,
     ServerSeen,
+    TrafficSeen,
     Wiring,
 )
 
@@ -45,7 +55,9 @@ __all__ = [
     "Acceptance",
     "BaselineSeen",
     "CaptureSeen",
+    "Comparison",
     "Depth",
+    "Divergence",
     "DraftConfig",
     "EmbeddingSeen",
     "FileFault",
@@ -55,9 +67,13 @@ __all__ = [
     "Interval",
     "LoadSeen",
     "LoadedTensor",
+    "Looping",
     "Manifest",
+    "Parity",
+    "PoolSeen",
     "Quantiles",
     "Replayed",
+    "RequestKind",
     "RequestSample",
     "ServerSeen",
     "Shape",
@@ -69,5 +85,7 @@ __all__ = [
     "TensorValues",
     "Throughput",
     "Tokenizer",
+    "TrafficSeen",
     "Wiring",
+    "ZeroRun",
 ]

@@ -14,7 +14,12 @@ from eagle3_checks.measure.counts import contradictions, own_figures, sample, un
 from eagle3_checks.measure.judging import Inquiry
 from eagle3_checks.measure.progress import SILENT, Progress
 from eagle3_checks.measure.prompts import Prompt
-from eagle3_checks.measure.statistics import mean_interval, ratio_interval, shift
+from eagle3_checks.measure.statistics import (
+    ACCEPTED_SKEW,
+    mean_interval,
+    ratio_interval,
+    shift,
+)
 from eagle3_checks.profile import Prompts, Speculation
 
 LENGTHS = (128, 512, 2048, 8192)
@@ -158,12 +163,12 @@ def summarise(
         correct_drafts=sum(correct),
         proposed_drafts=sum(proposed),
         accept_length=length,
-        accept_rate=ratio_interval(correct, proposed),
+        accept_rate=ratio_interval(correct, proposed, skew=ACCEPTED_SKEW),
         per_position=tuple(d.joint.value for d in depths) if speculation.chain and depths else None,
         failed_requests=failed,
         missing=_missing(samples, failed),
         contradictions=tuple(found),
-        accept_length_mean=mean_interval(ratios),
+        accept_length_mean=mean_interval(ratios, skew=ACCEPTED_SKEW),
         depths=depths,
         by_set=grouped(samples, lambda s: s.prompt_set),
         by_prompt_tokens=grouped(samples, _range),
@@ -186,7 +191,7 @@ def reached(samples: Iterable[RequestSample], speculation: Speculation) -> tuple
     before = float(sum(steps))
     for drafts in range(1, speculation.max_accept_length):
         counts = [sum(h[drafts:]) for h in histograms]
-        joint = ratio_interval(counts, steps)
+        joint = ratio_interval(counts, steps, skew=ACCEPTED_SKEW)
         if joint is None:
             return ()
         total = float(sum(counts))
@@ -222,7 +227,8 @@ def _range(seen: RequestSample) -> str:
 
 def _length(samples: Sequence[RequestSample]) -> tuple[int, Interval | None]:
     steps = [s.verify_steps for s in samples]
-    ratio = ratio_interval([s.correct_drafts for s in samples], steps)
+    correct = [s.correct_drafts for s in samples]
+    ratio = ratio_interval(correct, steps, skew=ACCEPTED_SKEW)
     return sum(steps), shift(ratio, 1.0) if ratio else None
 
 

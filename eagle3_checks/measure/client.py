@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,9 @@ from typing import Any
 from eagle3_checks.measure.prompts import Prompt
 from eagle3_checks.measure.transport import ERROR_TEXT, Transport, TransportError
 
+FLUSH_SECONDS = 10
+"""How long SGLang may wait for its last batch to end before it empties its cache."""
+BAD_REQUEST, SERVER_ERROR = 400, 500
 _DONE = b"[DONE]"
 _WORDS = re.compile(rb'"content":\s*"[^"]')
 # Read without parsing the rest of an event. A quote inside a generated text is escaped, so this
@@ -22,6 +26,10 @@ _TOKENS = re.compile(rb'"completion_tokens":\s*(\d+)')
 
 class RequestFailed(RuntimeError):  # noqa: N818 - it names the event
     """A request that brought no usable answer; the message says which and why."""
+
+
+class RequestRefused(RequestFailed):
+    """A request that the server understood and declined: HTTP 400 to 499."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +54,68 @@ class Client:
     def __init__(self, url: str, *, api_key: str = "", timeout: float = 300.0) -> None:
         """`timeout` is in seconds: the longest silence within a request."""
         self._transport = Transport(url.rstrip("/"), api_key=api_key, timeout=timeout)
+        self._tokens = 0
+        self._answers = 0
+        self._counting = threading.Lock()
 
     def close(self) -> None:
         """Close all connections."""
         self._transport.close()
+
+    def flush_cache(self) -> bool:
+        """Let the server forget its cached prefixes; returns whether it did."""
+        try:
+            self._transport.post(f"/flush_cache?timeout={FLUSH_SECONDS}", b"")
+        except TransportError:
+            return False
+        return True
+
+    @property
+    def requests(self) -> int:
+        """Requests sent so far, answered or not."""
+        return self._transport.requests
+
+    @property
+    def prompt_tokens(self) -> int | None:
+        """Prompt tokens of all answers; None where a request brought none that tells them."""
+        return self._tokens if self._answers == self._transport.requests else None
+
+    def silence(self) -> float:
+        """Return the seconds since the server was last heard; 0 where no request is in flight."""
+        return self._transport.silence()
+
+    def heard(self) -> None:
+        """Note that the server has shown a sign of life elsewhere."""
+        self._transport.heard()
+
+    def abort(self, why: str) -> None:
+        """Break all requests off, and fail those to come with this reason."""
+        self._transport.abort(why)
+
+    def post(self, path: str, body: Mapping[str, Any]) -> bytes:
+        """Return the body of an answer. Raises RequestFailed, RequestRefused."""
+        try:
+            return self._transport.post(path, _bytes(body))
+        except TransportError as error:
+            raise _failed(error) from error
+
+    def ask(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an answer that is a JSON object. Raises RequestFailed, RequestRefused."""
+        try:
+            return _object(self.post(path, body))
+        except ValueError as error:
+            raise RequestFailed(f"{path} answered {error}") from error
+
+    def events(self, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the JSON events of a stream. Raises RequestFailed, RequestRefused."""
+        try:
+            for _, event in self._transport.events(path, _bytes(body)):
+                if event != _DONE:
+                    yield _object(event)
+        except TransportError as error:
+            raise _failed(error) from error
+        except ValueError as error:
+            raise RequestFailed(f"{path} streamed {error}") from error
 
     def generate(
         self,
@@ -79,7 +145,15 @@ class Client:
         except ValueError as error:
             raise RequestFailed(f"{prompt.id}: {path} answered {error}") from error
         text, meta = _read_chat(answer, prompt) if talk else _read_text(answer, prompt)
+        self._count(meta)
         return Answer(prompt=prompt, text=text, meta=meta, seconds=seconds)
+
+    def _count(self, meta: Mapping[str, Any]) -> None:
+        tokens = meta.get("prompt_tokens")
+        if isinstance(tokens, int):
+            with self._counting:
+                self._tokens += tokens
+                self._answers += 1
 
     def _stream(self, path: str, body: dict[str, Any], prompt: Prompt, *, talk: bool) -> Answer:
         body["stream"] = True
@@ -116,6 +190,7 @@ class Client:
         if not isinstance(meta, dict) or first is None:
             shown = last[:ERROR_TEXT].decode("utf-8", "replace")
             raise RequestFailed(f"{prompt.id}: the stream of {path} ended without counts: {shown}")
+        self._count(meta)
         return Answer(
             prompt=prompt, text="", meta=meta, seconds=seconds, first=first, gaps=tuple(gaps)
         )
@@ -159,6 +234,11 @@ def _read_chat(answer: Mapping[str, Any], prompt: Prompt) -> tuple[str, Mapping[
             "give prompts as text"
         )
     return text, meta
+
+
+def _failed(error: TransportError) -> RequestFailed:
+    refused = BAD_REQUEST <= error.status < SERVER_ERROR
+    return (RequestRefused if refused else RequestFailed)(str(error))
 
 
 def _bytes(body: Mapping[str, Any]) -> bytes:

@@ -20,12 +20,16 @@ from eagle3_checks.facts import (
     Acceptance,
     BaselineSeen,
     DraftConfig,
+    Looping,
     Manifest,
+    Parity,
+    PoolSeen,
     ServerSeen,
     TargetConfig,
     TensorValues,
     Throughput,
     Tokenizer,
+    TrafficSeen,
     Wiring,
 )
 from eagle3_checks.profile import Floors, Server, Speculation
@@ -51,9 +55,13 @@ class Facts:
     acceptance: Acceptance | None = None
     judgements: Judgements | None = None
     baseline: BaselineSeen | None = None
+    parity: Parity | None = None
+    looping: Looping | None = None
     throughput: Throughput | None = None
     compared: Throughput | None = None
     hardware: str | None = None
+    pool: PoolSeen | None = None
+    traffic: TrafficSeen | None = None
     floors: Floors | None = None
 
 
@@ -72,9 +80,13 @@ WHERE_FROM: Mapping[str, str] = {
     "acceptance": "measured acceptance",
     "judgements": "what is certain of the measured acceptance",
     "baseline": "a recorded run (--eagle3-baseline)",
+    "parity": "answers that were looked at for losslessness",
+    "looping": "the answers by which acceptance was measured",
     "throughput": "measured throughput",
     "compared": "throughput against a server without speculation (--eagle3-compare-base)",
     "hardware": "the name of the GPU",
+    "pool": "the KV pool of a launched server after the load",
+    "traffic": "the counters of an attached server",
     "floors": "the floors of a profile",
 }
 

@@ -11,7 +11,8 @@ from eagle3_checks.facts import ServerSeen
 from eagle3_checks.server.http import AnswerError, Endpoint
 from eagle3_checks.server.redact import Redactor
 
-_KEPT_PREFIXES = ("SGLANG_", "SGL_", "NCCL_")
+_KEPT_PREFIXES = ("SGLANG_", "SGL_", "SIMULATE_", "NCCL_")
+"""SGLang's variables, among them the names of older releases, and NCCL's."""
 
 
 def server_info(endpoint: Endpoint, redactor: Redactor) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def describe(  # noqa: PLR0913 - one argument per thing seen
     """Ask the server and return what is known of it, without secrets.
 
     `environment` is all that was given to a launched server; SGLang's and NCCL's variables are
-    kept.
+    kept, and those that fake acceptance in older versions, which have no prefix.
     """
     info = server_info(endpoint, redactor)
     kept = {k: v for k, v in sorted(environment.items()) if k.startswith(_KEPT_PREFIXES)}

@@ -13,10 +13,19 @@ from pathlib import Path
 
 from eagle3_checks.profile import Profile
 from eagle3_checks.server.device import Served
-from eagle3_checks.server.flags import RUN_ID, api_key, build_command, build_environment
+from eagle3_checks.server.flags import (
+    RUN_ID,
+    api_key,
+    build_command,
+    build_environment,
+    gpus_of,
+    stop_command,
+)
+from eagle3_checks.server.guarded import ORDERLY, QUICK
 from eagle3_checks.server.leftovers import temporary_prefix
 from eagle3_checks.server.ports import ReservedPort
-from eagle3_checks.server.running import GRACE_SECONDS, RunningServer
+from eagle3_checks.server.running import RunningServer
+from eagle3_checks.server.watchdog import Pace
 
 # Room for the names of sockets that SGLang puts there: unix(7) allows 107 bytes in all.
 _LONGEST_TEMPORARY = 80
@@ -38,19 +47,20 @@ def _temporary(profile: Profile, environment: dict[str, str], run_id: str) -> st
 
 
 def launch(
-    profile: Profile, artefacts: Path, *, device: Served, grace: float = GRACE_SECONDS
+    profile: Profile, artefacts: Path, *, device: Served, pace: Pace | None = None
 ) -> contextlib.AbstractContextManager[RunningServer]:
     """Start a server and end it with the context; the server is ready inside.
 
-    Writes ``server.log`` and ``probe.PID.jsonl`` into `artefacts`. Raises ServerStartError where
-    the server does not become ready, PortTakenError, FlagError.
+    `pace` is how its end is drawn out; by the device where None. Writes ``server.log`` and
+    ``probe.PID.jsonl`` into `artefacts`. Raises ServerStartError where the server does not become
+    ready, PortTakenError, FlagError.
     """
-    return _launch(profile, artefacts, device, grace)
+    return _launch(profile, artefacts, device, pace or (QUICK if device == "cpu" else ORDERLY))
 
 
 @contextlib.contextmanager
 def _launch(
-    profile: Profile, artefacts: Path, device: Served, grace: float
+    profile: Profile, artefacts: Path, device: Served, pace: Pace
 ) -> Iterator[RunningServer]:
     artefacts = artefacts.resolve()
     artefacts.mkdir(parents=True, exist_ok=True)
@@ -64,7 +74,9 @@ def _launch(
     with ReservedPort(host, profile.server.port) as port:
         temporary = _temporary(profile, environment, run_id)
         running = RunningServer(
-            command=build_command(profile, port=port.port, device=device),
+            command=build_command(
+                profile, port=port.port, device=device, gpus=gpus_of(environment)
+            ),
             environment=environment,
             url=_url(host, port.port),
             api_key=api_key(profile, os.environ),
@@ -73,7 +85,8 @@ def _launch(
             run_id=run_id,
             indirect=bool(profile.server.command),
             temporary=temporary,
-            grace=grace,
+            pace=pace,
+            stop_command=stop_command(profile, port=port.port, environment=environment),
         )
         try:
             running.wait_started()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from eagle3_checks.profile import Profile
-from eagle3_checks.server.attach import ATTACH_SECONDS, attach
+from eagle3_checks.server.attach import ATTACH_SECONDS, OtherServerError, attach
 from eagle3_checks.server.device import served_device
 from eagle3_checks.server.launch import launch
 from eagle3_checks.server.protocol import Server
@@ -19,17 +19,29 @@ _log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def open_server(profile: Profile, artefacts: Path) -> Iterator[Server]:
+def open_server(profile: Profile, artefacts: Path, *, speculative: bool = True) -> Iterator[Server]:
     """Yield the profile's server, ready; a launched one ends with the context.
 
-    Raises NoDeviceError where there is nothing to serve on, ServerStartError where the server
-    does not become ready, FlagError and PortTakenError where the profile's flags or port cannot
-    be used. A start that lost its free port to another process is tried again with a new one,
-    three times in all.
+    An attached one must speculate where `speculative` is asked for, a launched one where the
+    profile has a drafter.
+
+    Raises OtherServerError where an attached server is not the profile's, NoDeviceError where
+    there is nothing to serve on, ServerStartError where the server does not become ready, FlagError
+    and PortTakenError where the profile's flags or port cannot be used. A start that lost its free
+    port to another process is tried again with a new one, three times in all.
     """
     if profile.server.url:
         limit = min(ATTACH_SECONDS, profile.server.start_timeout)
-        with attach(profile.server.url, timeout=limit, request_timeout=limit) as attached:
+        with attach(
+            profile.server.url, timeout=limit, request_timeout=limit, speculative=speculative
+        ) as attached:
+            other = attached.differing(profile) if speculative else ()
+            if other and not profile.server.attach_anyway:
+                raise OtherServerError(
+                    f"the server at {attached.url} is not the one of the profile: "
+                    f"{'; '.join(other)}; correct the profile, or judge it all the same with "
+                    "server.attach_anyway (--eagle3-attach-anyway)"
+                )
             yield attached
         return
     device = served_device(profile)

@@ -89,6 +89,15 @@ def test_what_cannot_be_judged_is_7(
     run.stdout.fnmatch_lines([expected, "*verdict    INCONCLUSIVE*"])
 
 
+def test_a_server_that_does_not_start_is_not_tried_again(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    seen = str(pytester.path / "seen")
+    profile = str(write_profile("--flaky", seen, "--histogram", "40,1,0,0"))
+    assert run_gate("--eagle3-profile", profile, "--eagle3-bisect").ret == 125
+    assert run_gate("--eagle3-profile", profile, "--eagle3-bisect").ret == 1  # the next run
+
+
 def test_an_attached_server_is_measured_and_left_alone(
     pytester: pytest.Pytester, write_profile: Write, run_gate: Run, served: tuple[str, Alive]
 ) -> None:
@@ -220,6 +229,24 @@ def test_an_ignored_finding_is_shown_and_decides_nothing(
     assert run.ret == 0
     run.stdout.fnmatch_lines(["*ACC001*IGNORED*", "*known, being trained*", "*verdict    PASS*"])
     assert codes(result(pytester), "causes") == []
+
+
+def test_an_environment_that_fakes_acceptance_is_not_judged_by_it(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    variables = {"SGLANG_SIMULATE_ACC_LEN": "3", "NCCL_DEBUG": "WARN", "SGLANG_X_TOKEN": "hush-me"}
+    lines = [f'{name} = "{value}"' for name, value in variables.items()]
+    profile = write_profile(more="\n".join(["[server.env]", *lines]))
+    run = run_gate("--eagle3-profile", str(profile), "--eagle3-json", "out.json", "-v")
+    assert run.ret == 1
+    data = result(pytester)
+    assert codes(data, "causes") == ["SRV002"]
+    run.stdout.fnmatch_lines(["ACC001*SKIP*", "*SRV002 failed*"])
+    environment = data["environment"]
+    assert isinstance(environment, dict)
+    seen = environment["server_environment"]
+    assert {name: seen[name] for name in variables} == variables | {"SGLANG_X_TOKEN": "***"}
+    assert "hush-me" not in json.dumps(data)
 
 
 def test_an_unknown_code_is_usage_4(write_profile: Write, run_gate: Run) -> None:

@@ -66,6 +66,8 @@ class Run:
     created: str
     sglang: str
     seen: Estimate
+    positions: tuple[float, ...] = ()
+    """Share of correct drafts at position 1, 2, … of the chain; empty where it was not kept."""
     this: bool = False
 
 
@@ -213,7 +215,12 @@ def break_even(result: Mapping[str, Any]) -> float | None:
 def history(result: Mapping[str, Any]) -> tuple[Run, ...]:
     """Return earlier runs and this one, oldest first; nothing where there are no earlier ones."""
     earlier = [
-        Run(created=str(e.get("recorded", "")), sglang=str(e.get("sglang") or ""), seen=seen)
+        Run(
+            created=str(e.get("recorded", "")),
+            sglang=str(e.get("sglang") or ""),
+            seen=seen,
+            positions=tuple(e.get("per_position") or ()),
+        )
         for e in result["measurements"].get("history") or ()
         if (seen := _past(e))
     ]
@@ -221,7 +228,13 @@ def history(result: Mapping[str, Any]) -> tuple[Run, ...]:
     if not earlier or here is None:
         return ()
     sglang = str(result["subject"].get("sglang") or "")
-    this = Run(created=str(result.get("created", "")), sglang=sglang, seen=here, this=True)
+    this = Run(
+        created=str(result.get("created", "")),
+        sglang=sglang,
+        seen=here,
+        positions=tuple(acceptance(result).get("per_position") or ()),
+        this=True,
+    )
     return (*earlier, this)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests_cpu.rules.cases import config, files, fusion, live, numbers, values, vocabulary
+from tests_cpu.rules.cases import config, files, fusion, live, lossless, numbers, values, vocabulary
 from tests_cpu.rules.cases.case import Case
 
 CASES: tuple[Case, ...] = (
@@ -13,4 +13,5 @@ CASES: tuple[Case, ...] = (
     *fusion.CASES,
     *values.CASES,
     *live.CASES,
+    *lossless.CASES,
 )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import importlib.machinery
 import os
 import platform
+import signal
 import sys
 from importlib import metadata
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
 from .capture import CaptureWatch
+from .drafts import WORKER, WORKERS, DraftWatch, wanted
 from .forward import ForwardWatch
 from .load import LoadWatch
 from .record import Recorder
@@ -31,6 +34,8 @@ def activate() -> None:
     prefix = os.environ.get(PREFIX_VARIABLE)
     if not prefix:
         return
+    # Asked for when the server is stuck; SGLang itself uses SIGUSR1 nowhere.
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     recorder = Recorder(prefix)
     recorder.emit(
         "hello",
@@ -41,7 +46,7 @@ def activate() -> None:
     watches = Watches(recorder)
     sys.meta_path.insert(0, ModelImports(watches))
     for name, module in list(sys.modules.items()):
-        if name.startswith(MODELS):
+        if name.startswith(MODELS) or name == WORKERS:
             watches.install(module)
 
 
@@ -53,6 +58,8 @@ class Watches:
         self._load = LoadWatch(recorder)
         self._forward = ForwardWatch(recorder)
         self._capture = CaptureWatch(recorder)
+        most = wanted()
+        self._drafts = DraftWatch(recorder, most) if most else None
 
     def install(self, module: ModuleType) -> None:
         """Wrap what ``module`` defines; classes that it merely imports are another module's."""
@@ -67,6 +74,17 @@ class Watches:
                     around(value, "forward", self._forward.forward)
                     for method in ("set_embed", "set_embed_and_head"):
                         around(value, method, self._load.shared(method))
+                if self._drafts is not None:
+                    self._watch_drafts(self._drafts, value)
+
+    @staticmethod
+    def _watch_drafts(drafts: DraftWatch, value: type) -> None:
+        if value.__name__ in DRAFTERS:
+            around(value, "forward", drafts.forward)
+        if value.__name__ == WORKER:
+            around(value, "_draft_extend_for_prefill", drafts.prefilled)
+            around(value, "_draft_extend_for_decode", drafts.extended)
+            around(value, "draft", drafts.drafted)
 
 
 class ModelImports(MetaPathFinder):
@@ -83,7 +101,7 @@ class ModelImports(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Find a model module the usual way, and have it watched once it is executed."""
-        if not fullname.startswith(MODELS):
+        if not fullname.startswith(MODELS) and fullname != WORKERS:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
