@@ -3,11 +3,12 @@
 A comment before a block says what becomes of it; none is seen by a reader:
 
 - ``<!-- run -->``: run in the page's folder, and its output compared with what is shown;
-- ``<!-- serve -->``: the same in a test that starts the real server; figures may differ;
+- ``<!-- serve -->``: the same in a test that starts the real server, whose figures vary;
 - ``<!-- not run: REASON -->``: needs what a test has not;
 - ``<!-- file: NAME -->``: written into the page's folder;
 - ``<!-- shows: PATH -->``: is part of that file of docs/;
-- ``exit N`` after ``run`` or ``serve``: the last command's exit code, where it is not 0.
+- ``exit N`` after ``run`` or ``serve``: the last command's exit code, where it is not 0; and
+  ``figures vary`` after ``run``, where numbers are measured.
 
 ``<!-- with: STAND-IN … -->`` stands alone and puts files in place (`stand_ins`).
 """
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 SHELL = frozenset({"console", "sh", "bash", "shell", "shell-session", "zsh"})
 PROGRAMS = ("$ ", "eagle3-checks ", "pytest ", "python ", "pip ", "git ", "tox ", "pre-commit ")
+RUN = re.compile(r"(?P<kind>run|serve)(?:, exit (?P<code>\d+))?(?P<vary>, figures vary)?")
 PARTS = re.compile(
     r"^<!-- (?P<mark>[^>]*?) -->$"
     r"|^(?P<fence>`{3,})(?P<language>[\w{}-]*)[^\n]*\n(?P<text>.*?)^(?P=fence)$",
@@ -48,6 +50,8 @@ class Step:
     about: str = ""
     """Reason, file name, or stand-in with its words."""
     exit_code: int = 0
+    exact: bool = True
+    """Whether the figures that are shown are always the same."""
     text: str = ""
     start: int = 0
     """Where `text` begins in the page."""
@@ -107,11 +111,11 @@ def _looks_like_commands(part: re.Match[str]) -> bool:
 
 
 def _step(mark: str, page: Path, where: dict[str, object]) -> Step:
+    run = RUN.fullmatch(mark)
+    if run:
+        exact = run["kind"] == "run" and not run["vary"]
+        return Step(kind=run["kind"], exit_code=int(run["code"] or 0), exact=exact, **where)  # type: ignore[arg-type]
     kind, _, about = mark.partition(": ")
-    exiting = re.fullmatch(r"(run|serve), exit (\d+)", mark)
-    if exiting:
-        return Step(kind=exiting[1], exit_code=int(exiting[2]), **where)  # type: ignore[arg-type]
-    plain = kind in ("", "run", "serve") and not about
-    if plain or (kind in ("not run", "file", "shows") and about.strip()):
+    if not mark or (kind in ("not run", "file", "shows") and about.strip()):
         return Step(kind=kind, about=about, **where)  # type: ignore[arg-type]
     raise ValueError(f"{page.name}:{where['line']}: <!-- {mark} --> says nothing that is known")

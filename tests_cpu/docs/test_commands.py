@@ -30,8 +30,7 @@ def run_page(page: Path, home: Path, *kinds: str) -> None:
                 wanted = step.exit_code if ran is ended[-1] else 0
                 assert ran.code == wanted, f"{where}{ran.printed}"
                 if ran.command.shown:
-                    exact = step.kind == "run"
-                    wrong = differs(ran.command.shown, ran.printed, figures=exact)
+                    wrong = differs(ran.command.shown, ran.printed, figures=step.exact)
                     assert not wrong, f"{where}{wrong}"
 
 

@@ -38,9 +38,12 @@ def test_marks_are_read(tmp_path: Path) -> None:
     text = (
         "<!-- with: pair healthy t d -->\n<!-- run -->\n```console\n$ a \\\n    b\nout\n$ c\n```\n"
         "<!-- serve, exit 1 -->\n```bash\na\nb\n```\n"
+        "<!-- run, exit 8, figures vary -->\n```console\n$ e\n```\n"
         "<!-- not run: no network -->\n```console\n$ d\n```\n<!-- file: p.toml -->\n```toml\n```\n"
     )
-    stand_in, run, serve, not_run, file = read(tmp_path, text)
+    stand_in, run, serve, varying, not_run, file = read(tmp_path, text)
+    assert (run.exact, serve.exact, varying.exact) == (True, False, False)
+    assert (run.exit_code, varying.exit_code) == (0, 8)
     assert (stand_in.kind, stand_in.about) == ("with", "pair healthy t d")
     first, second = run.commands()
     assert (first.words, first.shown) == ("a \\\n    b\n", "out\n")

@@ -57,7 +57,6 @@ def run_action(
         raise ValueError(f"action.yml has no input {', '.join(sorted(unknown))}")
     context = {f"inputs.{name}": spec["default"] for name, spec in action["inputs"].items()}
     context |= {f"inputs.{name}": value for name, value in given.items()}
-    context["github.action_path"] = str(ROOT)
     printed, code = "", 0
     for step in action["runs"]["steps"]:
         if step["id"] not in steps or code:
@@ -86,6 +85,7 @@ def _run_step(
             **environ,
             **{name: fill(text, context) for name, text in step.get("env", {}).items()},
             "GITHUB_ACTIONS": "true",
+            "GITHUB_ACTION_PATH": str(ROOT),
             "GITHUB_WORKSPACE": str(workspace),
             "GITHUB_OUTPUT": str(output),
             "GITHUB_STEP_SUMMARY": str(temp / "summary.md"),

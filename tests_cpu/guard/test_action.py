@@ -155,7 +155,7 @@ def test_every_input_is_explained_and_used() -> None:
     used = {
         m for s in action["runs"]["steps"] for v in s["env"].values() for m in EXPRESSION.findall(v)
     }
-    assert {f"inputs.{name}" for name in action["inputs"]} == used - {"github.action_path"}
+    assert {f"inputs.{name}" for name in action["inputs"]} == used
     assert all(spec["description"] for spec in action["inputs"].values())
 
 
