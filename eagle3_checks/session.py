@@ -236,7 +236,8 @@ class GateSession:
         """Return the one command that repeats this gate."""
         option = self.config.option
         words = []
-        for name in ("profile", "target", "draft", "url", "device", "baseline", "compare-base"):
+        names = ("profile", "target", "draft", "url", "device", "tp", "gpus", "baseline")
+        for name in (*names, "compare-base"):
             value = getattr(option, f"eagle3_{name.replace('-', '_')}")
             if value:
                 words += [f"{self._prefix}{name}", str(value)]

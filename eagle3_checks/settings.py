@@ -246,6 +246,7 @@ def _check(profile: Profile, values: Mapping[str, _Value], file: str) -> None:
 _MINIMA: Mapping[str, float] = {
     "server.port": 0,
     "server.tp": 1,
+    "server.gpus": 0,
     **{f"server.{what}_timeout": 1 for what in ("start", "stall", "request", "hang")},
     "speculation.steps": 1,
     "speculation.topk": 1,

@@ -58,6 +58,7 @@ class RunningServer(Guarded):
         temporary: str = "",
         pace: watchdog.Pace = QUICK,
         stop_command: tuple[str, ...] = (),
+        kept: tuple[int, ...] = (),
     ) -> None:
         self.redactor = Redactor.of(command, environment, {"api_key": api_key})
         self.command = self.redactor.command(command)
@@ -75,6 +76,7 @@ class RunningServer(Guarded):
             temporary=temporary,
             pace=pace,
             stop_command=stop_command,
+            kept=kept,
         )
 
     @property
