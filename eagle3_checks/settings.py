@@ -27,7 +27,7 @@ ENV_SHORT = {
     "URL": "server.url",
     "DEVICE": "server.device",
 }
-ENV_RESERVED = frozenset({"PROFILE", "API_KEY"})
+ENV_RESERVED = frozenset({"PROFILE", "API_KEY", "CACHE"})
 MAX_PROFILE_BYTES = 1 << 20
 MAX_PORT = 65535
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from eagle3_checks.profile import Profile
 from eagle3_checks.server.device import Served
+from eagle3_checks.server.estimate import remember
 from eagle3_checks.server.flags import (
     RUN_ID,
     api_key,
@@ -25,7 +26,7 @@ from eagle3_checks.server.flags import (
 from eagle3_checks.server.guarded import ORDERLY, QUICK
 from eagle3_checks.server.leftovers import temporary_prefix
 from eagle3_checks.server.ports import ReservedPort
-from eagle3_checks.server.running import RunningServer
+from eagle3_checks.server.running import RunningServer, Tell, nobody
 from eagle3_checks.server.slots import own_folder, take
 from eagle3_checks.server.watchdog import Pace
 
@@ -49,7 +50,12 @@ def _temporary(profile: Profile, environment: dict[str, str], run_id: str) -> st
 
 
 def launch(
-    profile: Profile, artefacts: Path, *, device: Served, pace: Pace | None = None
+    profile: Profile,
+    artefacts: Path,
+    *,
+    device: Served,
+    pace: Pace | None = None,
+    tell: Tell = nobody,
 ) -> contextlib.AbstractContextManager[RunningServer]:
     """Start a server and end it with the context; the server is ready inside.
 
@@ -57,12 +63,14 @@ def launch(
     ``probe.PID.jsonl`` into `artefacts`. Raises ServerStartError where the server does not become
     ready, PortTakenError, FlagError.
     """
-    return _launch(profile, artefacts, device, pace or (QUICK if device == "cpu" else ORDERLY))
+    return _launch(
+        profile, artefacts, device, pace or (QUICK if device == "cpu" else ORDERLY), tell
+    )
 
 
 @contextlib.contextmanager
 def _launch(
-    profile: Profile, artefacts: Path, device: Served, pace: Pace
+    profile: Profile, artefacts: Path, device: Served, pace: Pace, tell: Tell
 ) -> Iterator[RunningServer]:
     artefacts = artefacts.resolve()
     artefacts.mkdir(parents=True, exist_ok=True)
@@ -95,7 +103,8 @@ def _launch(
         )
         try:
             running.wait_started()
-            running.wait_ready(profile)
+            running.wait_ready(profile, tell)
+            remember(profile, running.start_seconds or 0.0)
             port.close()
             yield running
         finally:
