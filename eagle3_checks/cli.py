@@ -116,6 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     gate.add_argument("--url", type=_given, metavar="URL", help="attach to a running server")
     gate.add_argument("--device", choices=("auto", "cuda", "cpu"))
     gate.add_argument("--baseline", metavar="DIR", help="compare with a recorded run, or record")
+    gate.add_argument("--tp", metavar="N", help="tensor parallel size of the server")
+    gate.add_argument("--gpus", metavar="N", help="GPUs that gates on this host share out")
     gate.add_argument(
         "--attach-anyway", action="store_true", help="measure a server that is not the profile's"
     )
@@ -257,6 +259,8 @@ def _gate(arguments: argparse.Namespace) -> int:
         "draft",
         "url",
         "device",
+        "tp",
+        "gpus",
         "json",
         "html",
         "baseline",

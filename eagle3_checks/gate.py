@@ -28,6 +28,7 @@ from eagle3_checks.rules.base import STATIC_FACTS, Facts, run_rule, skipped, unj
 from eagle3_checks.rules.registry import all_rules, by_code
 from eagle3_checks.rules.selection import Selection, apply
 from eagle3_checks.server.device import detect_device
+from eagle3_checks.server.estimate import expected
 from eagle3_checks.server.flags import FlagError
 from eagle3_checks.server.http import AnswerError
 from eagle3_checks.server.open import open_server
@@ -167,8 +168,14 @@ class Gate(Measurements):
         if here and detect_device() is None:
             raise StageBlocked(NO_GPU)
         self.artefacts.mkdir(parents=True, exist_ok=True)
-        with self._timed("server start"):
-            return self._stack.enter_context(open_server(self.profile, self.artefacts))
+        usual = expected(self.profile)
+        self.progress.begin("server start", round(usual or self.profile.server.start_timeout))
+        try:
+            with self._timed("server start"):
+                server = open_server(self.profile, self.artefacts, self.progress.say)
+                return self._stack.enter_context(server)
+        finally:
+            self.progress.end()
 
     @cached_property
     def server(self) -> ServerSeen:

@@ -32,6 +32,8 @@ _SETTINGS = _OVERRIDES | {
     "eagle3_baseline": "baseline.path",
     "eagle3_update_baseline": "baseline.update",
     "eagle3_attach_anyway": "server.attach_anyway",
+    "eagle3_gpus": "server.gpus",
+    "eagle3_tp": "server.tp",
     "eagle3_compare_base": "speed.compare_base",
     "eagle3_replay": "replay.source",
 }
@@ -52,6 +54,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="measure a running server although it is not the profile's",
     )
     add("--eagle3-device", choices=("auto", "cuda", "cpu"), help="where the server runs")
+    add("--eagle3-tp", metavar="N", type=int, help="tensor parallel size of the server")
+    add(
+        "--eagle3-gpus",
+        metavar="N",
+        type=int,
+        help="GPUs of this host that gates share out among them, --eagle3-tp to each",
+    )
     add(
         "--eagle3-baseline",
         metavar="DIR|FILE",

@@ -42,6 +42,9 @@ class Server:
     port: int = 0
     """0 takes a free port."""
     tp: int = 1
+    gpus: int = 0
+    """GPUs of this host that launches share out among them, ``tp`` to each; 0 shares nothing out.
+    On the CPU engine, cores."""
     args: tuple[str, ...] = ()
     """Further SGLang flags, passed on as they are."""
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -27,7 +27,7 @@ ENV_SHORT = {
     "URL": "server.url",
     "DEVICE": "server.device",
 }
-ENV_RESERVED = frozenset({"PROFILE", "API_KEY"})
+ENV_RESERVED = frozenset({"PROFILE", "API_KEY", "CACHE"})
 MAX_PROFILE_BYTES = 1 << 20
 MAX_PORT = 65535
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
@@ -245,6 +245,7 @@ def _check(profile: Profile, values: Mapping[str, _Value], file: str) -> None:
 _MINIMA: Mapping[str, float] = {
     "server.port": 0,
     "server.tp": 1,
+    "server.gpus": 0,
     **{f"server.{what}_timeout": 1 for what in ("start", "stall", "request", "hang")},
     "speculation.steps": 1,
     "speculation.topk": 1,

@@ -53,7 +53,8 @@ class Transport:
             self._headers["Authorization"] = f"Bearer {api_key}"
         self._idle: deque[tuple[float, http.client.HTTPConnection]] = deque()
         self._lock = threading.Lock()
-        self._active: set[http.client.HTTPConnection] = set()
+        # The socket by itself: a connection gives it up to an answer that ends with it.
+        self._active: dict[http.client.HTTPConnection, socket.socket | None] = {}
         self._heard = 0.0
         self._aborted = ""
         self.requests = 0
@@ -72,7 +73,7 @@ class Transport:
         """Break all requests off, and fail those to come with this reason."""
         with self._lock:
             self._aborted = why
-            sockets = [c.sock for c in self._active if c.sock is not None]
+            sockets = [open_socket for open_socket in self._active.values() if open_socket]
         for open_socket in sockets:
             with contextlib.suppress(OSError):
                 open_socket.shutdown(socket.SHUT_RDWR)
@@ -115,25 +116,30 @@ class Transport:
         connection = self._take()
         keep = False
         try:
-            if self._aborted:
-                raise TransportError(self._aborted)
+            self._refuse_aborted()
             if connection.sock is None:
                 self._connect(connection)
+                self._refuse_aborted()  # what `abort` could not see yet
             connection.request(method, self._prefix + path, body, self._headers)
-            response = connection.getresponse()
-            self.heard()
-            if response.status != HTTPStatus.OK:
-                shown = response.read(ERROR_TEXT).decode("utf-8", "replace")
-                message = f"{path} answered {response.status}: {shown}"
-                raise TransportError(message, response.status)
-            yield response
-            keep = response.isclosed() and not response.will_close
+            # Closed here: a connection that is to close gives its answer up.
+            with connection.getresponse() as response:
+                self.heard()
+                if response.status != HTTPStatus.OK:
+                    shown = response.read(ERROR_TEXT).decode("utf-8", "replace")
+                    message = f"{path} answered {response.status}: {shown}"
+                    raise TransportError(message, response.status)
+                yield response
+                keep = response.isclosed() and not response.will_close
         except (OSError, http.client.HTTPException) as error:
             if self._aborted:
                 raise TransportError(self._aborted) from error
             raise TransportError(f"{path}: {type(error).__name__}: {error}") from error
         finally:
             self._give_back(connection, keep=keep)
+
+    def _refuse_aborted(self) -> None:
+        if self._aborted:
+            raise TransportError(self._aborted)
 
     def _take(self) -> http.client.HTTPConnection:
         """Return an idle connection that the server has not closed meanwhile, or a new one."""
@@ -155,17 +161,19 @@ class Transport:
         with self._lock:
             if not self._active:
                 self._heard = time.monotonic()
-            self._active.add(connection)
+            self._active[connection] = connection.sock
             self.requests += 1
         return connection
 
     def _connect(self, connection: http.client.HTTPConnection) -> None:
         connection.connect()
         connection.sock.settimeout(self._timeout)
+        with self._lock:
+            self._active[connection] = connection.sock
 
     def _give_back(self, connection: http.client.HTTPConnection, *, keep: bool) -> None:
         with self._lock:
-            self._active.discard(connection)
+            self._active.pop(connection, None)
         if not keep:
             connection.close()
             return

@@ -89,9 +89,9 @@ def build_command(
     return (*_filled(base, port, gpus), *(word for flag in ours for word in flag), *server.args)
 
 
-def stop_command(profile: Profile, *, port: int, environment: Mapping[str, str]) -> tuple[str, ...]:
+def stop_command(profile: Profile, *, port: int, gpus: str) -> tuple[str, ...]:
     """Return the command that ends a server started by ``server.command``; empty for none."""
-    return _filled(profile.server.stop_command, port, gpus_of(environment))
+    return _filled(profile.server.stop_command, port, gpus)
 
 
 def gpus_of(environment: Mapping[str, str]) -> str:

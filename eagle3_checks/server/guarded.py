@@ -37,6 +37,7 @@ class Guarded:
         temporary: str,
         pace: watchdog.Pace,
         stop_command: tuple[str, ...],
+        kept: tuple[int, ...],
     ) -> None:
         self.log = log
         self.run_id = run_id
@@ -53,6 +54,7 @@ class Guarded:
         self._control = -1
         self._pace = pace
         self._stop_command = stop_command
+        self._kept = kept
         self._watchdog = self._start_watchdog(command, environment)
 
     def _start_watchdog(
@@ -72,7 +74,7 @@ class Guarded:
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=(control_read, status_write),
+                pass_fds=(control_read, status_write, *self._kept),
                 start_new_session=True,
             )
         except BaseException:

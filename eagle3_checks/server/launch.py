@@ -9,10 +9,12 @@ import re
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 from eagle3_checks.profile import Profile
 from eagle3_checks.server.device import Served
+from eagle3_checks.server.estimate import remember
 from eagle3_checks.server.flags import (
     RUN_ID,
     api_key,
@@ -24,7 +26,8 @@ from eagle3_checks.server.flags import (
 from eagle3_checks.server.guarded import ORDERLY, QUICK
 from eagle3_checks.server.leftovers import temporary_prefix
 from eagle3_checks.server.ports import ReservedPort
-from eagle3_checks.server.running import RunningServer
+from eagle3_checks.server.running import RunningServer, Tell, nobody
+from eagle3_checks.server.slots import own_folder, take
 from eagle3_checks.server.watchdog import Pace
 
 # Room for the names of sockets that SGLang puts there: unix(7) allows 107 bytes in all.
@@ -47,7 +50,12 @@ def _temporary(profile: Profile, environment: dict[str, str], run_id: str) -> st
 
 
 def launch(
-    profile: Profile, artefacts: Path, *, device: Served, pace: Pace | None = None
+    profile: Profile,
+    artefacts: Path,
+    *,
+    device: Served,
+    pace: Pace | None = None,
+    tell: Tell = nobody,
 ) -> contextlib.AbstractContextManager[RunningServer]:
     """Start a server and end it with the context; the server is ready inside.
 
@@ -55,30 +63,34 @@ def launch(
     ``probe.PID.jsonl`` into `artefacts`. Raises ServerStartError where the server does not become
     ready, PortTakenError, FlagError.
     """
-    return _launch(profile, artefacts, device, pace or (QUICK if device == "cpu" else ORDERLY))
+    return _launch(
+        profile, artefacts, device, pace or (QUICK if device == "cpu" else ORDERLY), tell
+    )
 
 
 @contextlib.contextmanager
 def _launch(
-    profile: Profile, artefacts: Path, device: Served, pace: Pace
+    profile: Profile, artefacts: Path, device: Served, pace: Pace, tell: Tell
 ) -> Iterator[RunningServer]:
     artefacts = artefacts.resolve()
     artefacts.mkdir(parents=True, exist_ok=True)
-    log, prefix, run_id = artefacts / "server.log", artefacts / "probe", str(uuid.uuid4())
-    for old in (log, *artefacts.glob("probe.*.jsonl")):
-        old.unlink(missing_ok=True)
-    log.touch(mode=0o600)  # SGLang logs its API key with its other arguments
-    environment = build_environment(profile, device=device, probe_prefix=prefix, base=os.environ)
-    environment[RUN_ID] = run_id
-    host = profile.server.host
-    with ReservedPort(host, profile.server.port) as port:
+    with ExitStack() as stack:
+        folder = stack.enter_context(own_folder(artefacts))
+        slot = stack.enter_context(take(profile, device, os.environ))
+        port = stack.enter_context(ReservedPort(profile.server.host, profile.server.port))
+        log, prefix, run_id = artefacts / "server.log", artefacts / "probe", str(uuid.uuid4())
+        for old in (log, *artefacts.glob("probe.*.jsonl")):
+            old.unlink(missing_ok=True)
+        log.touch(mode=0o600)  # SGLang logs its API key with its other arguments
+        base = os.environ | slot.environment(device)
+        environment = build_environment(profile, device=device, probe_prefix=prefix, base=base)
+        environment[RUN_ID] = run_id
         temporary = _temporary(profile, environment, run_id)
+        gpus = gpus_of(environment)
         running = RunningServer(
-            command=build_command(
-                profile, port=port.port, device=device, gpus=gpus_of(environment)
-            ),
+            command=build_command(profile, port=port.port, device=device, gpus=gpus),
             environment=environment,
-            url=_url(host, port.port),
+            url=_url(profile.server.host, port.port),
             api_key=api_key(profile, os.environ),
             log=log,
             probe_prefix=prefix,
@@ -86,11 +98,13 @@ def _launch(
             indirect=bool(profile.server.command),
             temporary=temporary,
             pace=pace,
-            stop_command=stop_command(profile, port=port.port, environment=environment),
+            stop_command=stop_command(profile, port=port.port, gpus=gpus),
+            kept=(folder, *slot.fds),
         )
         try:
             running.wait_started()
-            running.wait_ready(profile)
+            running.wait_ready(profile, tell)
+            remember(profile, running.start_seconds or 0.0)
             port.close()
             yield running
         finally:

@@ -13,17 +13,20 @@ from eagle3_checks.server.device import served_device
 from eagle3_checks.server.launch import launch
 from eagle3_checks.server.protocol import Server
 from eagle3_checks.server.readiness import ServerStartError
+from eagle3_checks.server.running import Tell, nobody
 
 PORT_ATTEMPTS = 3
 _log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def open_server(profile: Profile, artefacts: Path, *, speculative: bool = True) -> Iterator[Server]:
+def open_server(
+    profile: Profile, artefacts: Path, tell: Tell = nobody, *, speculative: bool = True
+) -> Iterator[Server]:
     """Yield the profile's server, ready; a launched one ends with the context.
 
     An attached one must speculate where `speculative` is asked for, a launched one where the
-    profile has a drafter.
+    profile has a drafter. `tell` takes what a launched one is doing until then.
 
     Raises OtherServerError where an attached server is not the profile's, NoDeviceError where
     there is nothing to serve on, ServerStartError where the server does not become ready, FlagError
@@ -48,7 +51,7 @@ def open_server(profile: Profile, artefacts: Path, *, speculative: bool = True) 
     with contextlib.ExitStack() as stack:
         for attempt in range(1, PORT_ATTEMPTS + 1):
             try:
-                running = stack.enter_context(launch(profile, artefacts, device=device))
+                running = stack.enter_context(launch(profile, artefacts, device=device, tell=tell))
                 break
             except ServerStartError as error:
                 if attempt == PORT_ATTEMPTS or profile.server.port or not _lost_port(error):

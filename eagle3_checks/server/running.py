@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -39,6 +39,14 @@ BEGINNING, END = 1 << 20, 1 << 18
 MOST_STACKS = 12
 
 
+Tell = Callable[[str, float], None]
+"""Takes what a start is doing, and the seconds since it began."""
+
+
+def nobody(doing: str, seconds: float) -> None:
+    """Take it in and do nothing."""
+
+
 class RunningServer(Guarded):
     """A server process, its watchdog, and what it has written."""
 
@@ -58,6 +66,7 @@ class RunningServer(Guarded):
         temporary: str = "",
         pace: watchdog.Pace = QUICK,
         stop_command: tuple[str, ...] = (),
+        kept: tuple[int, ...] = (),
     ) -> None:
         self.redactor = Redactor.of(command, environment, {"api_key": api_key})
         self.command = self.redactor.command(command)
@@ -75,6 +84,7 @@ class RunningServer(Guarded):
             temporary=temporary,
             pace=pace,
             stop_command=stop_command,
+            kept=kept,
         )
 
     @property
@@ -89,14 +99,19 @@ class RunningServer(Guarded):
             reason = self.redactor.text(self._failure or "the watchdog did not start it")
             raise self.failed(ServerStartError(f"the server's command cannot be run: {reason}"))
 
-    def wait_ready(self, profile: Profile) -> None:
-        """Wait until the server is ready; ServerStartError says why it is not."""
+    def wait_ready(self, profile: Profile, tell: Tell = nobody) -> None:
+        """Wait until the server is ready, telling how far it is; ServerStartError says why not."""
         began = time.monotonic()
         lines = vital.LogLines(self.log)
         pulse = vital.Pulse(lambda: vital.signs(self._watchdog.pid, lines))
 
         def look() -> None:
-            if self.alive() and pulse.still() > profile.server.stall_timeout:
+            seconds = pulse.still()
+            tell(str(lines.reader), time.monotonic() - began)
+            # What runs in a container shows no sign of life here.
+            if self._stop_command or not self.alive():
+                return
+            if seconds > profile.server.stall_timeout:
                 raise ServerStalledError(
                     f"the server's start is stuck: no new log line, no CPU time and no change of "
                     f"memory for {profile.server.stall_timeout:g} s (server.stall_timeout)"
@@ -109,8 +124,7 @@ class RunningServer(Guarded):
                 request_timeout=profile.server.request_timeout,
                 exited=self.exited,
                 answered=self._check_listener,
-                # What runs in a container shows no sign of life here.
-                look=None if self._stop_command else look,
+                look=look,
                 speculative=bool(profile.drafter.path),
             )
         except ServerStalledError as error:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from eagle3_checks.server.phases import PhaseReader
 from eagle3_checks.server.watchdog import descendants
 
 MIB = 1 << 20
@@ -87,9 +88,10 @@ def _process(pid: int) -> Process | None:
 
 
 class LogLines:
-    """Counts the lines of a growing log, reading each once."""
+    """Follows a growing log, reading each line once: how many there are, and what they tell."""
 
     def __init__(self, log: Path) -> None:
+        self.reader = PhaseReader()
         self._log = log
         self._offset = 0
         self._lines = 0
@@ -103,6 +105,7 @@ class LogLines:
                     break
                 self._offset += len(line)
                 self._lines += not _ECHO.search(line)
+                self.reader.take(line.decode(errors="replace"))
         return self._lines
 
 

@@ -57,7 +57,7 @@ class Ended:
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith("EAGLE3_"):
+        if name.startswith("EAGLE3_") and name != "EAGLE3_CHECKS_CACHE":
             monkeypatch.delenv(name)
 
 

@@ -177,6 +177,9 @@ def test_progress_hears_of_every_batch() -> None:
         def begin(self, what: str, total: int) -> None:
             heard.append((what, total))
 
+        def say(self, what: str, done: float) -> None:
+            """Nothing is measured without an estimate here."""
+
         def update(self, done: int, estimate: Interval | None, *, verify_steps: int = 0) -> None:
             heard.append((done, verify_steps, estimate is not None))
 

@@ -6,6 +6,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,12 +59,12 @@ def test_a_free_port_lost_to_another_process_is_replaced(
     urls: list[str] = []
     ready = RunningServer.wait_ready
 
-    def wait_ready(self: RunningServer, profile: Profile) -> None:
+    def wait_ready(self: RunningServer, profile: Profile, tell: Any) -> None:
         urls.append(self.url)
         if len(urls) <= lost:
             line = "[Errno 98] error while attempting to bind on address: address already in use"
             raise ServerStartError("the process ended", symptoms=symptoms([line]))
-        ready(self, profile)
+        ready(self, profile, tell)
 
     monkeypatch.setattr(RunningServer, "wait_ready", wait_ready)
     if attempts > lost:
