@@ -48,6 +48,8 @@ def test_sixteen(
     found = result(place)
     assert (found["before"], found["after"], found["exact"]) == ("epoch-10", "epoch-11", True)
     assert found["launches"] == 7
+    sent = {p["name"]: p["measured"][0]["prompts"] for p in found["points"] if p["measured"]}
+    assert (sent["epoch-0"], sent["epoch-7"]) == (8, 4)  # the ends get all that there are
     out = capsys.readouterr().out
     assert all(len(line) < 80 for line in out.splitlines())
     assert out == snapshot
