@@ -12,6 +12,7 @@ from pathlib import Path
 from eagle3_checks.checkpoint.digest import digest
 from eagle3_checks.checkpoint.files import CheckpointError
 from eagle3_checks.checkpoint.hub import local_folder
+from eagle3_checks.environments import installed_version
 from eagle3_checks.profile import Profile
 from eagle3_checks.settings import flatten
 
@@ -48,6 +49,17 @@ def target_identity(target: str) -> str:
     return known or f"name:{hashlib.sha256(target.encode()).hexdigest()}"
 
 
+def release_identity(profile: Profile) -> str:
+    """Return the SGLang version that will serve; '' where a command of the profile's own does.
+
+    The same interpreter may have another one tomorrow.
+    """
+    server = profile.server
+    if server.command:
+        return server.sglang
+    return _installed(server.python or sys.executable) or server.sglang
+
+
 def flags_identity(profile: Profile, *, without: Iterable[str] = ()) -> str:
     """Return a hash over the settings that can change what is measured; they may hold secrets.
 
@@ -56,3 +68,6 @@ def flags_identity(profile: Profile, *, without: Iterable[str] = ()) -> str:
     left_out = (*IN_ANOTHER_FORM, *WITHOUT_EFFECT, *without)
     kept = {key: value for key, value in flatten(profile).items() if not key.startswith(left_out)}
     return hashlib.sha256(json.dumps(kept, sort_keys=True, default=dict).encode()).hexdigest()
+
+
+_installed = functools.cache(installed_version)

@@ -16,11 +16,17 @@ from eagle3_checks.bisect.points import Point
 from eagle3_checks.bisect.readings import Reading
 from eagle3_checks.bisect.search import Boundary, Side, search
 from eagle3_checks.facts import Interval
-from eagle3_checks.identity import drafter_identity, flags_identity, target_identity
+from eagle3_checks.identity import (
+    drafter_identity,
+    flags_identity,
+    release_identity,
+    target_identity,
+)
 from eagle3_checks.measure.machine import hardware
 from eagle3_checks.measure.prompts import load_prompts
 from eagle3_checks.measure.statistics import LEVEL
 from eagle3_checks.profile import Resolved
+from eagle3_checks.report.result import tool_version
 from eagle3_checks.verdict import Status
 
 _UNSAFE = re.compile(r"[^\w.-]+")
@@ -235,6 +241,8 @@ class Bisect:
             "flags": flags_identity(profile, without=without),
             "prompts": load_prompts(profile.prompts).sha256,
             "hardware": hardware(profile),
+            "sglang": release_identity(profile),
+            "suite": tool_version(),
             "stage": self.criterion.stage,
             "number": number,
         }

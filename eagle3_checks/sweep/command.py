@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from eagle3_checks.sweep.table import Row
 
 CORES_A_TRIAL = 2
+TEXT = """\
+Run the gate for every combination of drafters, steps, topk, draft tokens and
+SGLang releases, and name the fastest setting at each concurrency.
+"""
 EPILOG = """\
-exit codes: 0 every trial has a result, 2 usage, 7 some have none. Results are files
-in --out: the same command goes on where it was.
+exit codes: 0 every trial has a result, 2 usage, 7 some have none. Results are
+files in --out: the same command goes on where it was.
 """
 
 
@@ -30,8 +34,7 @@ def add(commands: Any) -> None:
     sweep = commands.add_parser(
         "sweep",
         help="run the gate over many drafters and settings, on all free slots",
-        description="Run the gate for every combination of drafters, steps, topk, draft tokens "
-        "and SGLang releases, and name the fastest setting at each concurrency.",
+        description=TEXT,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -40,14 +43,27 @@ def add(commands: Any) -> None:
     add_to("--target", metavar="MODEL", help="folder or hub id")
     add_to("--draft", metavar="MODEL", nargs="+", default=[], help="folders or hub ids")
     add_to("--device", choices=("auto", "cuda", "cpu"))
-    for name in ("steps", "topk", "draft-tokens"):
-        add_to(f"--{name}", metavar="N[,N]", type=_numbers, default=())
+    add_to("--steps", metavar="N[,N]", type=_numbers, default=(), help="draft steps")
+    add_to("--topk", metavar="N[,N]", type=_numbers, default=(), help="1 chains, more trees")
+    add_to("--draft-tokens", metavar="N[,N]", type=_numbers, default=(), help="of trees")
     add_to("--sglang", metavar="X.Y.Z[,X.Y.Z]", default="", help="releases, installed where needed")
-    add_to("--python", metavar="X.Y.Z=PATH", action="append", default=[])
+    add_to(
+        "--python",
+        metavar="X.Y.Z=PATH",
+        action="append",
+        default=[],
+        help="an interpreter that has this release",
+    )
     add_to("--environments", metavar="DIR", type=Path, help="where releases are kept")
     add_to("--slots", metavar="N", type=_slots, help="trials at a time (default: two cores each)")
     add_to("--address", metavar="HOST:PORT", default="", help="a Ray cluster's, or `auto`")
-    add_to("--out", metavar="DIR", type=Path, default=Path("eagle3-artefacts/sweep"))
+    add_to(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("eagle3-artefacts/sweep"),
+        help="results and logs (default: %(default)s)",
+    )
     add_to("--json", metavar="OUT", type=Path, help="write the table as JSON")
     sweep.set_defaults(run=_sweep)
 

@@ -11,9 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eagle3_checks.identity import drafter_identity, flags_identity, target_identity
+from eagle3_checks.identity import (
+    drafter_identity,
+    flags_identity,
+    release_identity,
+    target_identity,
+)
 from eagle3_checks.measure.prompts import load_prompts
 from eagle3_checks.profile import Profile, Resolved, Speculation
+from eagle3_checks.report.result import tool_version
 from eagle3_checks.settings import ProfileError
 
 _UNSAFE = re.compile(r"[^\w.]+")
@@ -62,6 +68,8 @@ def trials(
     itself is at fault.
     """
     usual = resolve(profile, common).profile
+    if usual.server.url:
+        raise GridError(f"server.url is set ({usual.server.url}): a sweep starts its own servers")
     drafters = axes.drafters or ((usual.drafter.path,) if usual.drafter.path else ())
     if not drafters:
         raise GridError("no drafter is given: --draft MODEL …, or one in the profile")
@@ -120,6 +128,8 @@ def _name(profile: Profile, drafter: str, spec: str, release: str) -> str:
         target_identity(profile.target.path),
         flags_identity(profile),
         load_prompts(profile.prompts).sha256,
+        release_identity(profile),
+        tool_version(),
     ]
     hashed = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:10]
     parts = (_UNSAFE.sub("-", Path(drafter).name), spec, release, hashed)

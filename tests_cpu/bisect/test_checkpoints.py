@@ -152,3 +152,19 @@ def test_usage(
     drafters(GOOD, BAD)
     assert main(["bisect", "checkpoints", *given]) == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["bisect", "checkpoints", "run/*"], ["sweep", "--draft", "run/epoch-0"]]
+)
+def test_an_attached_server_serves_one_drafter_alone(
+    place: Path,
+    drafters: Drafters,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    drafters(GOOD, BAD)
+    monkeypatch.setenv("EAGLE3_CHECKS_URL", "http://127.0.0.1:1")
+    assert main(words) == 2
+    assert "server.url is set (http://127.0.0.1:1)" in capsys.readouterr().err
