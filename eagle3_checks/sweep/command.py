@@ -86,11 +86,11 @@ def _sweep(arguments: argparse.Namespace) -> int:
     from eagle3_checks.measure.prompts import PromptError  # noqa: PLC0415
     from eagle3_checks.settings import ProfileError  # noqa: PLC0415
     from eagle3_checks.sweep.grid import GridError  # noqa: PLC0415
-    from eagle3_checks.sweep.pool import MissingRayError  # noqa: PLC0415
+    from eagle3_checks.sweep.pool import SlotError  # noqa: PLC0415
 
     try:
         return _run(arguments)
-    except (GridError, ProfileError, PromptError, MissingRayError) as error:
+    except (GridError, ProfileError, PromptError, SlotError) as error:
         print(f"eagle3-checks sweep: {error}", file=sys.stderr)
         return ExitCode.USAGE
     except EnvironmentFailedError as error:
@@ -170,13 +170,17 @@ def _where(arguments: argparse.Namespace, usual: Profile) -> Slots:
 def _rows(planned: Sequence[Trial], folder: Path, failed: Mapping[str, str]) -> tuple[Row, ...]:
     import json  # noqa: PLC0415 - quick --help
 
+    from eagle3_checks.sweep.grid import GridError  # noqa: PLC0415
     from eagle3_checks.sweep.table import Row  # noqa: PLC0415
     from eagle3_checks.sweep.trial import result_file  # noqa: PLC0415
 
     rows = []
     for trial in planned:
         path = result_file(folder, trial)
-        result = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        try:
+            result = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        except ValueError:
+            raise GridError(f"{path}: is no result; remove it, and its trial runs again") from None
         rows.append(Row(trial=trial, result=result, problem=failed.get(trial.id, "")))
     return tuple(rows)
 

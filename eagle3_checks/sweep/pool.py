@@ -16,8 +16,8 @@ RETRIES = 3
 """Times that a trial is given to another worker after its own has died."""
 
 
-class MissingRayError(RuntimeError):
-    """Ray is not installed; the message says how to install it."""
+class SlotError(RuntimeError):
+    """There is no Ray, or no slot that a trial fits on; the message says what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +41,13 @@ def run_all(
     """Run every trial once; returns why those without a result have none, by trial.
 
     `done` hears of each as it ends, with what went wrong or nothing. A trial whose worker dies is
-    given to another one. Raises MissingRayError.
+    given to another one. Raises SlotError.
     """
     ray = _ray()
     failed: dict[str, str] = {}
     _start(ray, slots)
     try:
+        _require(ray, slots)
         run = ray.remote(num_cpus=1, num_gpus=slots.gpus, max_retries=RETRIES)(run_trial)
         waiting = {run.remote(trial, folder): trial for trial in trials}
         while waiting:
@@ -76,6 +77,16 @@ def _start(ray: Any, slots: Slots) -> None:
     )
 
 
+def _require(ray: Any, slots: Slots) -> None:
+    """Refuse trials that would wait for ever. Raises SlotError."""
+    found = int(ray.cluster_resources().get("GPU", 0))
+    if found < slots.gpus:
+        raise SlotError(
+            f"a trial takes {slots.gpus} GPUs (server.tp), and Ray sees {found}; give --address of "
+            "a cluster that has them, or --device cpu for the CPU engine"
+        )
+
+
 def _problem(ray: Any, ready: Any) -> str:
     """Return what kept a trial from its result, or nothing."""
     try:
@@ -92,5 +103,5 @@ def _ray() -> Any:
     try:
         import ray  # noqa: PLC0415 - an optional extra
     except ImportError as error:
-        raise MissingRayError(HOW_TO_INSTALL) from error
+        raise SlotError(HOW_TO_INSTALL) from error
     return ray

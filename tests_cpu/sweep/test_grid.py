@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -119,3 +120,24 @@ def test_without_ray_it_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "ray", None)
     assert main(["sweep", "--profile", "tiny", "--out", str(tmp_path / "out")]) == 2
     assert pool.HOW_TO_INSTALL in capsys.readouterr().err
+
+
+def test_trials_that_no_slot_can_take_are_refused() -> None:
+    def seeing(gpus: float) -> SimpleNamespace:
+        return SimpleNamespace(cluster_resources=lambda: {"CPU": 2.0, "GPU": gpus} if gpus else {})
+
+    pool._require(seeing(8), pool.Slots(gpus=8))
+    pool._require(seeing(0), pool.Slots())
+    with pytest.raises(pool.SlotError, match=r"takes 8 GPUs .* Ray sees 4; .* --device cpu"):
+        pool._require(seeing(4), pool.Slots(gpus=8))
+
+
+def test_a_result_that_was_damaged_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (trial,), _ = trials(Axes(), "tiny", {"baseline.path": ""}, resolve)
+    damaged = tmp_path / "results" / f"{trial.id}.json"
+    damaged.parent.mkdir()
+    damaged.write_text("{")
+    assert main(["sweep", "--profile", "tiny", "--out", str(tmp_path)]) == 2
+    assert f"{damaged}: is no result; remove it" in capsys.readouterr().err
