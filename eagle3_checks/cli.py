@@ -1,4 +1,4 @@
-"""The command line: inspect, gate, bisect, compare, repackage, explain, doctor."""
+"""The command line: inspect, gate, bisect, compare, sweep, repackage, explain, doctor."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from eagle3_checks.bisect import command as bisect
 from eagle3_checks.compare import command as compare
+from eagle3_checks.sweep import command as sweep
 from eagle3_checks.verdict import ExitCode, Verdict, exit_code
 
 SOURCE = "a folder, or a hub id org/name[@revision]"
@@ -144,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
 
     bisect.add(commands)
     compare.add(commands)
+    sweep.add(commands)
 
     repackage = commands.add_parser(
         "repackage",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from typing import Any, Self
 
 from eagle3_checks.checkpoint.subject import Subject
 from eagle3_checks.contract.version import Contract, ContractError, contract_for, known_versions
+from eagle3_checks.environments import installed_version
 from eagle3_checks.facts import Acceptance, ServerSeen, Throughput, Wiring
 from eagle3_checks.measure.progress import SILENT, Progress
 from eagle3_checks.measuring import BaseError, Measurements, ServerLostError, StageBlocked
@@ -41,7 +41,6 @@ FILE_FACTS = frozenset({"manifest", "vocab", "draft", "target", "tokenizer", "va
 STARTS = "SRV003"
 """The rule that the server starts and stays up."""
 END_NOTICE_SECONDS = 2.0
-VERSION_SCRIPT = "import importlib.metadata as m; print(m.version('sglang'))"
 
 
 NO_GPU = (
@@ -283,15 +282,4 @@ class Gate(Measurements):
             return self.server.sglang
         if self.profile.server.command:
             return None
-        python = self.profile.server.python or sys.executable
-        try:
-            done = subprocess.run(  # noqa: S603 - the interpreter the user named
-                [python, "-c", VERSION_SCRIPT],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.strip() or None
+        return installed_version(self.profile.server.python or sys.executable)

@@ -34,12 +34,16 @@ BELOW |= {
     "gate": LOW | {"measuring"},
     "inspection": LOW | {"report"},
     "report": LOW | {"gate"},
-    "bisect": LOW | {"measuring", "gate", "report"},
+    "bisect": LOW | {"measuring", "gate", "identity", "report"},
     "compare": {"report", "verdict"},
+    "identity": LOW,
+    "sweep": LOW | {"gate", "identity", "report"},
     "doctor": LOW,
     "session": LOW | {"gate", "report"},
     "plugin": LOW | {"gate", "report", "session"},
-    "cli": LOW | {"gate", "report", "session", "inspection", "doctor", "bisect", "compare"},
+    "cli": LOW
+    | {"gate", "report", "session", "inspection", "doctor"}
+    | {"bisect", "compare", "sweep"},
     "__main__": {"cli"},
     "__init__": set(),
 }

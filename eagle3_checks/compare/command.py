@@ -9,6 +9,10 @@ from typing import Any
 
 from eagle3_checks.verdict import ExitCode
 
+TEXT = """\
+Compare two results of `gate --json`: what differs in drafter, versions, flags,
+hardware and prompts, what changed beyond its interval, and what explains it.
+"""
 EPILOG = """\
 exit codes: 0 no figure changed, 1 one did, 2 usage, 7 no figure is in both.
 """
@@ -19,8 +23,7 @@ def add(commands: Any) -> None:
     command = commands.add_parser(
         "compare",
         help="compare two results of the gate, and say what explains the change",
-        description="Compare two results of `gate --json`: what differs in drafter, versions, "
-        "flags, hardware and prompts, what changed beyond its interval, and what explains it.",
+        description=TEXT,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
