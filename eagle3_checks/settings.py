@@ -254,6 +254,7 @@ _MINIMA: Mapping[str, float] = {
     "speed.concurrencies": 1,
     "speed.requests": 1,
     "speed.max_new_tokens": 2,
+    "wiring.reference_gib": 0,
     "parity.prompts": 0,
     "parity.max_new_tokens": 4,
     "judging.error": 0.0001,

@@ -42,10 +42,15 @@ from eagle3_checks.facts.parity import (
 )
 from eagle3_checks.facts.server import (
     CaptureSeen,
+    DraftedSeen,
     ForwardSeen,
+    HeadsSeen,
     LoadedTensor,
     LoadSeen,
     ServerSeen,
+    StateDigest,
+    StatesSeen,
+    TrueStates,
     Wiring,
 )
 
@@ -57,11 +62,13 @@ __all__ = [
     "Depth",
     "Divergence",
     "DraftConfig",
+    "DraftedSeen",
     "EmbeddingSeen",
     "FileFault",
     "FileProblem",
     "ForwardSeen",
     "Group",
+    "HeadsSeen",
     "Interval",
     "LoadSeen",
     "LoadedTensor",
@@ -75,6 +82,8 @@ __all__ = [
     "ServerSeen",
     "Shape",
     "SpeedUp",
+    "StateDigest",
+    "StatesSeen",
     "Stream",
     "TargetConfig",
     "TensorInfo",
@@ -82,6 +91,7 @@ __all__ = [
     "TensorValues",
     "Throughput",
     "Tokenizer",
+    "TrueStates",
     "Wiring",
     "ZeroRun",
 ]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .capture import CaptureWatch
 from .forward import ForwardWatch
 from .load import LoadWatch
+from .prefill import PrefillWatch
 from .record import Recorder
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ PREFIX_VARIABLE = "EAGLE3_PROBE_FILE"
 MODELS = "sglang.srt.models."
 DRAFTERS = frozenset({"LlamaForCausalLMEagle3", "Eagle3DeepseekV2ForCausalLM"})
 SET_LAYERS = "set_eagle3_layers_to_capture"
+WORKERS = "sglang.srt.speculative.eagle_worker"
+PREFILL = ("_draft_extend_for_prefill", "forward_draft_extend")
+"""The draft worker's step after the target's prefill, by its names from release to release."""
 
 
 def activate() -> None:
@@ -41,7 +45,7 @@ def activate() -> None:
     watches = Watches(recorder)
     sys.meta_path.insert(0, ModelImports(watches))
     for name, module in list(sys.modules.items()):
-        if name.startswith(MODELS):
+        if name.startswith((MODELS, WORKERS)):
             watches.install(module)
 
 
@@ -53,12 +57,16 @@ class Watches:
         self._load = LoadWatch(recorder)
         self._forward = ForwardWatch(recorder)
         self._capture = CaptureWatch(recorder)
+        self._prefill = PrefillWatch(recorder)
 
     def install(self, module: ModuleType) -> None:
         """Wrap what ``module`` defines; classes that it merely imports are another module's."""
         with self._recorder.guard(f"install {module.__name__}"):
             for value in list(vars(module).values()):
                 if not isinstance(value, type) or value.__module__ != module.__name__:
+                    continue
+                if module.__name__.startswith(WORKERS):
+                    self._watch_worker(value)
                     continue
                 if SET_LAYERS in vars(value):
                     around(value, SET_LAYERS, self._capture.set_layers)
@@ -68,9 +76,16 @@ class Watches:
                     for method in ("set_embed", "set_embed_and_head"):
                         around(value, method, self._load.shared(method))
 
+    def _watch_worker(self, worker: type) -> None:
+        for method in PREFILL:
+            if method in vars(worker):
+                around(worker, method, self._prefill.prefill)
+                if "draft" in vars(worker):
+                    around(worker, "draft", self._prefill.draft)
+
 
 class ModelImports(MetaPathFinder):
-    """Installs the watches on a model module right after its import, whichever process imports it.
+    """Installs the watches on a watched module right after its import, whichever process does it.
 
     SGLang's own hook registry would import the named modules at once, in the tokenizer and
     detokenizer processes too, which have no business with model code or the GPU.
@@ -82,8 +97,8 @@ class ModelImports(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Find a model module the usual way, and have it watched once it is executed."""
-        if not fullname.startswith(MODELS):
+        """Find such a module the usual way, and have it watched once it is executed."""
+        if not fullname.startswith((MODELS, WORKERS)):
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
