@@ -23,6 +23,7 @@ from eagle3_checks.facts import (
     ServerSeen,
     Throughput,
     TrafficSeen,
+    TrueStates,
 )
 from eagle3_checks.measure.acceptance import Server as Answering
 from eagle3_checks.measure.acceptance import shuffled
@@ -174,6 +175,29 @@ class Measurements(ABC):
             measured = run.throughput
         self._require_alive(failed=sum(s.failed for s in measured.streams))
         return measured
+
+    @cached_property
+    def true_states(self) -> TrueStates:
+        """The target's own states for the prompts that the probe saw."""
+        wiring, blocked = self._fact("wiring")
+        if wiring is None:
+            raise StageBlocked(blocked)
+        prompts = {seen.tokens: None for seen in wiring.states}
+        if not prompts:
+            raise StageBlocked("the probe saw no aux states (SGLang 0.5.16 or later shows them)")
+        limit, folder = self.profile.wiring.reference_gib, Path(self.profile.target.path)
+        if not limit or not folder.is_dir():
+            why = "wiring.reference_gib is 0" if not limit else "the target's files are not here"
+            raise StageBlocked(f"true states are not computed: {why}")
+        with self._timed("true states"):
+            try:
+                from eagle3_checks.reference import states  # noqa: PLC0415 - loads torch
+            except ImportError as error:
+                raise StageBlocked(f"true states need the extra `reference`: {error}") from error
+            try:
+                return states.true_states(folder, prompts, limit)
+            except states.NoReferenceError as error:
+                raise StageBlocked(str(error)) from error
 
     @cached_property
     def parity(self) -> Parity:

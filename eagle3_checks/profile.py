@@ -108,6 +108,15 @@ class Speed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WiringCheck:
+    """What the wiring is held against."""
+
+    reference_gib: float = 4.0
+    """Size of the largest target whose true aux states are computed here, in GiB of weights; in
+    memory they take up to twice as much. 0 for never."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Parity:
     """How losslessness is looked at."""
 
@@ -183,6 +192,7 @@ class Profile:
     speculation: Speculation = field(default_factory=Speculation)
     prompts: Prompts = field(default_factory=Prompts)
     speed: Speed = field(default_factory=Speed)
+    wiring: WiringCheck = field(default_factory=WiringCheck)
     parity: Parity = field(default_factory=Parity)
     judging: Judging = field(default_factory=Judging)
     baseline: Baseline = field(default_factory=Baseline)

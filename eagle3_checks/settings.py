@@ -258,6 +258,7 @@ _MINIMA: Mapping[str, float] = {
     "speed.max_new_tokens": 2,
     "replay.prompts": 0,
     "replay.max_gigabytes": 0,
+    "wiring.reference_gib": 0,
     "parity.prompts": 0,
     "parity.max_new_tokens": 4,
     "judging.error": 0.0001,

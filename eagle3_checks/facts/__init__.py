@@ -42,12 +42,17 @@ from eagle3_checks.facts.parity import (
 )
 from eagle3_checks.facts.server import (
     CaptureSeen,
+    DraftedSeen,
     ForwardSeen,
+    HeadsSeen,
     LoadedTensor,
     LoadSeen,
     PoolSeen,
     ServerSeen,
+    StateDigest,
+    StatesSeen,
     TrafficSeen,
+    TrueStates,
     Wiring,
 )
 
@@ -59,11 +64,13 @@ __all__ = [
     "Depth",
     "Divergence",
     "DraftConfig",
+    "DraftedSeen",
     "EmbeddingSeen",
     "FileFault",
     "FileProblem",
     "ForwardSeen",
     "Group",
+    "HeadsSeen",
     "Interval",
     "LoadSeen",
     "LoadedTensor",
@@ -78,6 +85,8 @@ __all__ = [
     "ServerSeen",
     "Shape",
     "SpeedUp",
+    "StateDigest",
+    "StatesSeen",
     "Stream",
     "TargetConfig",
     "TensorInfo",
@@ -86,6 +95,7 @@ __all__ = [
     "Throughput",
     "Tokenizer",
     "TrafficSeen",
+    "TrueStates",
     "Wiring",
     "ZeroRun",
 ]

@@ -30,6 +30,7 @@ from eagle3_checks.facts import (
     Throughput,
     Tokenizer,
     TrafficSeen,
+    TrueStates,
     Wiring,
 )
 from eagle3_checks.profile import Floors, Server, Speculation
@@ -52,6 +53,7 @@ class Facts:
     values: TensorValues | None = None
     server: ServerSeen | None = None
     wiring: Wiring | None = None
+    true_states: TrueStates | None = None
     acceptance: Acceptance | None = None
     judgements: Judgements | None = None
     baseline: BaselineSeen | None = None
@@ -77,6 +79,7 @@ WHERE_FROM: Mapping[str, str] = {
     "values": "--values",
     "server": "a running server",
     "wiring": "the probe inside a launched server",
+    "true_states": "the target's true hidden states",
     "acceptance": "measured acceptance",
     "judgements": "what is certain of the measured acceptance",
     "baseline": "a recorded run (--eagle3-baseline)",
