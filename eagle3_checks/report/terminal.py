@@ -153,9 +153,10 @@ def _speed_ups(throughput: Mapping[str, Any]) -> Iterator[str]:
     end = throughput.get("break_even")
     if end is not None:
         yield f"speculation pays below about {end:.1f} streams"
-    elif ups:
-        paid = all(up["ratio"]["value"] >= 1 for up in ups)
-        yield f"speculation paid at {'every' if paid else 'no'} concurrency measured"
+        return
+    paid = {up["ratio"]["value"] >= 1 for up in ups}
+    if len(paid) == 1:
+        yield f"speculation paid at {'every' if paid == {True} else 'no'} concurrency measured"
 
 
 def _streams(concurrency: int) -> str:
