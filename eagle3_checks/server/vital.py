@@ -121,17 +121,25 @@ def signs(root: int, lines: LogLines) -> Signs:
 
 def gpu_memory() -> tuple[int, ...]:
     """Return the MiB in use on each GPU of this machine; empty without ``nvidia-smi``."""
+    try:
+        return tuple(int(line) for line in ask_gpus("memory.used"))
+    except ValueError:
+        return ()
+
+
+def ask_gpus(query: str) -> tuple[str, ...]:
+    """Return a line for each GPU from ``nvidia-smi --query-gpu``; empty where it has none."""
     tool = _nvidia_smi()
     if not tool:
         return ()
-    words = [tool, "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+    words = [tool, f"--query-gpu={query}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(  # noqa: S603 - the driver's own tool
             words, capture_output=True, text=True, timeout=_GPU_SECONDS, check=False
         )
-        return tuple(int(line) for line in done.stdout.split())
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired):
         return ()
+    return tuple(done.stdout.splitlines()) if done.returncode == 0 else ()
 
 
 @functools.cache

@@ -100,7 +100,7 @@ def test_gpu_memory_is_read_from_the_driver_s_tool(
     tool.chmod(0o755)
     monkeypatch.setattr("eagle3_checks.server.vital._nvidia_smi", lambda: str(tool))
     assert gpu_memory() == (12345, 8)
-    tool.write_text("#!/bin/sh\necho No devices were found\n")
+    tool.write_text("#!/bin/sh\necho No devices were found; exit 6\n")
     assert gpu_memory() == ()
 
 
