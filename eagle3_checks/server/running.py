@@ -141,7 +141,7 @@ class RunningServer(Guarded):
         lines = tuple(self.lines())
         if not error.stacks:  # some write theirs only when they are aborted
             error.stacks = tuple(map(str, told("\n".join(lines))))[:MOST_STACKS]
-        error.symptoms = symptoms([error.problem, *lines])
+        error.symptoms = symptoms([error.problem, *lines, *error.stacks])
         return error
 
     def _check_listener(self) -> None:
