@@ -107,6 +107,7 @@ class Transport:
                 for event in whole:
                     if event.startswith(b"data:"):
                         yield now, event[5:].strip()
+            self._refuse_aborted()  # an answer that is broken off ends like any other
 
     @contextmanager
     def _request(
