@@ -22,6 +22,7 @@ BELOW: dict[str, set[str]] = {
     "contract": {"facts"},
     "rules": {"contract", "checkpoint", "facts", "profile", "verdict"},
     "repackage": {"contract", "checkpoint", "rules", "facts", "verdict"},
+    "diagnosis": {"facts", "verdict"},
     "server": {"contract", "facts", "profile", "settings", "shipped"},
     "measure": {"contract", "facts", "profile", "server", "shipped", "verdict"},
     "reference": {"checkpoint", "contract", "facts", "profile", "shipped"},

@@ -31,6 +31,8 @@ from eagle3_checks.facts.measured import (
     SpeedUp,
     Stream,
     Throughput,
+    Trial,
+    Trials,
 )
 from eagle3_checks.facts.server import (
     CaptureSeen,
@@ -69,5 +71,7 @@ __all__ = [
     "TensorValues",
     "Throughput",
     "Tokenizer",
+    "Trial",
+    "Trials",
     "Wiring",
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from eagle3_checks.diagnosis import Evidence, Subject, diagnose
 from eagle3_checks.gate import Gate
 from eagle3_checks.measure.baseline import BaselineError
 from eagle3_checks.measure.run import history
-from eagle3_checks.report.result import Result, build_result, plain
+from eagle3_checks.report.result import Result, build_result, plain, subject_of
 
 
 def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
@@ -34,19 +35,35 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
     sglang = server.sglang if server else None
     if sglang is None and gate.has("contract"):
         sglang = gate.contract.version
+    subject = {
+        "target": profile.target.path,
+        "drafter": profile.drafter.path,
+        "sglang": sglang,
+        "hashes": {"drafter": gate.files.drafter_hash},
+    }
     return build_result(
         verdict=gate.verdict(),
         findings=gate.findings(),
-        subject={
-            "target": profile.target.path,
-            "drafter": profile.drafter.path,
-            "sglang": sglang,
-            "hashes": {"drafter": gate.files.drafter_hash},
-        },
+        subject=subject,
         measurements={key: plain(value) for key, value in measurements.items() if value},
         environment=environment,
         resolved=gate.resolved,
         reproduce=reproduce,
+        causes=diagnose(evidence_of(gate, subject_of(subject, reproduce))),
+    )
+
+
+def evidence_of(gate: Gate, subject: Subject) -> Evidence:
+    """Gather what the gate has computed so far for a diagnosis; nothing is started for it."""
+    acceptance, _, wiring = gate.measurements()
+    return Evidence(
+        findings=gate.findings(),
+        acceptance=acceptance,
+        wiring=wiring,
+        replayed=getattr(gate, "replayed", None) if gate.has("replayed") else None,
+        trials=getattr(gate, "trials", None) if gate.has("trials") else None,
+        floor=gate.floors.accept_length,
+        subject=subject,
     )
 
 
