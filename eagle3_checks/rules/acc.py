@@ -30,6 +30,7 @@ class ACC001(Rule):
         "figure. Where all pass, the drafter needs training on such prompts."
     )
     references = ("docs/measurements.md",)
+    requires = ("SRV002",)
 
     @staticmethod
     def check(acceptance: Acceptance, floors: Floors, judgements: Judgements) -> Outcome:
@@ -48,6 +49,7 @@ class ACC002(Rule):
     )
     fix = "Look at the ACC001 finding first; then at the number of steps and draft tokens."
     references = ("docs/measurements.md", "https://github.com/sgl-project/sglang/pull/23530")
+    requires = ("SRV002",)
 
     @staticmethod
     def check(acceptance: Acceptance, floors: Floors, judgements: Judgements) -> Outcome:
@@ -210,6 +212,7 @@ class ACC005(Rule):
         "--eagle3-update-baseline makes this run the baseline."
     )
     references = ("docs/measurements.md",)
+    requires = ("SRV002",)
 
     @staticmethod
     def check(acceptance: Acceptance, baseline: BaselineSeen, judgements: Judgements) -> Outcome:
@@ -291,6 +294,7 @@ class ACC006(Rule):
         "SGLANG_SIMULATE_ACC_* is set (SRV002), and measure on other prompts."
     )
     references = ("docs/measurements.md",)
+    requires = ("SRV002",)
 
     @staticmethod
     def check(acceptance: Acceptance, speculation: Speculation) -> Outcome:

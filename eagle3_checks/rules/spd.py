@@ -23,6 +23,7 @@ class SPD001(Rule):
     )
     fix = "Look at acceptance first (ACC001); then compare with a run without speculation."
     references = ("docs/measurements.md",)
+    requires = ("SRV002",)
 
     @staticmethod
     def check(throughput: Throughput, floors: Floors, hardware: str) -> Outcome:
@@ -169,6 +170,7 @@ class SPD004(Rule):
         "speculation from the break-even concurrency on."
     )
     references = ("docs/measurements.md",)
+    requires = ("SRV002",)
 
     @staticmethod
     def check(compared: Throughput, floors: Floors) -> Outcome:
@@ -221,6 +223,7 @@ class SPD005(Rule):
     )
     fix = "Measure the run without speculation again, on the same idle machine and the same flags."
     references = ("docs/measurements.md",)
+    requires = ("SRV002",)
 
     @staticmethod
     def check(compared: Throughput, acceptance: Acceptance) -> Outcome:

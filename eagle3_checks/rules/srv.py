@@ -12,10 +12,16 @@ from eagle3_checks.rules.text import listed
 from eagle3_checks.verdict import Severity
 
 ABSENT = object()
-SIMULATED = "SIMULATE_ACC"
-"""In the name of every variable that makes SGLang invent acceptance."""
+SIMULATED = "SIMULATE_"
+"""In the name of every variable that makes SGLang invent what it would otherwise compute."""
 LENGTH = "SIMULATE_ACC_LEN"
-"""End of the name of the one that turns it on; negative or absent is off."""
+"""End of the name of the one that invents acceptance; negative or absent is off."""
+EXPERTS = ("SIMULATE_UNIFORM_EXPERTS", "SIMULATE_ROUND_ROBIN_EXPERTS")
+"""Ends of the names of those that send tokens to experts that the router did not choose."""
+IN_CI = "SGLANG_IS_IN_CI"
+LONGER = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
+TEST_ONLY = ("SGLANG_TEST_", "SGLANG_RADIX_FORCE_MISS")
+_OFF = ("", "0", "0.0", "false", "no", "n")
 FLAGS: Mapping[str, str] = {
     "speculative_algorithm": "algorithm",
     "speculative_num_steps": "steps",
@@ -82,27 +88,32 @@ class SRV002(Rule):
     title = "No environment variable fakes acceptance"
     why = (
         "With SGLANG_SIMULATE_ACC_LEN set, SGLang accepts a fixed number of drafts without looking "
-        "at them: every acceptance floor passes, and the answers are wrong."
+        "at them: every acceptance floor passes, and the answers are wrong. With "
+        "SGLANG_SIMULATE_UNIFORM_EXPERTS or _ROUND_ROBIN_EXPERTS a target of experts answers by "
+        "chance. No acceptance, speed or answer of such a server is judged."
     )
-    fix = "Unset the SGLANG_SIMULATE_ACC_* variables and start the server again."
+    fix = "Unset the SGLANG_SIMULATE_* variables and start the server again."
     references = ("https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/environ.py",)
 
     @staticmethod
     def check(server: ServerSeen) -> Outcome:
-        """Report the variable that turns it on, and warn about those that only shape it."""
+        """Report variables that turn a simulation on, and warn about those that only shape it."""
         if not server.launched:
             return Skip("the environment of an attached server cannot be seen")
         found = {k: v for k, v in server.environment.items() if SIMULATED in k and v.strip()}
-        on = {k: v for k, v in found.items() if k.endswith(LENGTH) and _turns_on(v)}
+        switches = {k: v for k, v in found.items() if k.endswith((LENGTH, *EXPERTS))}
+        on = {k: v for k, v in switches.items() if _turns_on(k, v)}
         if on:
             told = listed([f"{key}={value}" for key, value in on.items()])
+            invented = "acceptance" if any(k.endswith(LENGTH) for k in on) else "choice of experts"
             return (
                 Problem(
-                    message=f"{told}: the server invents its acceptance",
+                    message=f"{told}: the server invents its {invented}, so nothing that it "
+                    "answers is judged",
                     evidence={"variables": sorted(on)},
                 ),
             )
-        idle = [k for k in found if not k.endswith(LENGTH)]
+        idle = [k for k in found if k not in switches]
         if idle:
             return (
                 Problem(
@@ -114,12 +125,19 @@ class SRV002(Rule):
         return ()
 
 
-def _turns_on(value: str) -> bool:
-    """SGLang simulates above zero; what is no number is not taken for off."""
+def _turns_on(name: str, value: str) -> bool:
+    """SGLang simulates acceptance above zero; what is no number is not taken for off."""
+    if not name.endswith(LENGTH):
+        return is_on(value)
     try:
         return float(value) > 0
     except ValueError:
         return True
+
+
+def is_on(value: str) -> bool:
+    """Whether SGLang takes the value of a variable for true; what it may take so counts."""
+    return value.strip().lower() not in _OFF
 
 
 class SRV003(Rule):
@@ -141,4 +159,43 @@ class SRV003(Rule):
         )
 
 
-RULES: tuple[type[Rule], ...] = (SRV001, SRV002, SRV003)
+class SRV010(Rule):
+    """No switch that SGLang has for its own tests changes how it serves."""
+
+    title = "SGLang's switches for tests are off"
+    severity = Severity.WARNING
+    why = (
+        "SGLANG_IS_IN_CI and SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN let a drafter of too short "
+        "a context start that a user's server refuses (CFG002): it then drafts at positions it was "
+        "never trained for. SGLANG_TEST_* make a server fail, wait or retract on purpose."
+    )
+    fix = "Unset it, so that the server that is judged starts as the one that will be deployed."
+    references = ("https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/environ.py",)
+
+    @staticmethod
+    def check(server: ServerSeen) -> Outcome:
+        """Warn of each that is on; they are in the result's environment in any case."""
+        if not server.launched:
+            return Skip("the environment of an attached server cannot be seen")
+        on = {k: v for k, v in server.environment.items() if is_on(v)}
+        problems = [
+            Problem(
+                message=f"{name}={on[name]}: the drafter's context may be shorter than the "
+                "target's, which SGLang otherwise refuses",
+                evidence={"variables": [name]},
+            )
+            for name in (IN_CI, LONGER)
+            if name in on
+        ]
+        tests = sorted(name for name in on if name.startswith(TEST_ONLY))
+        if tests:
+            problems.append(
+                Problem(
+                    message=f"{listed(tests)}: meant for SGLang's own tests",
+                    evidence={"variables": tests},
+                )
+            )
+        return problems
+
+
+RULES: tuple[type[Rule], ...] = (SRV001, SRV002, SRV003, SRV010)

@@ -11,7 +11,8 @@ from eagle3_checks.facts import ServerSeen
 from eagle3_checks.server.http import AnswerError, Endpoint
 from eagle3_checks.server.redact import Redactor
 
-_KEPT_PREFIXES = ("SGLANG_", "SGL_", "NCCL_")
+_KEPT_PREFIXES = ("SGLANG_", "SGL_", "SIMULATE_", "NCCL_")
+"""SGLang's variables, among them the names of older releases, and NCCL's."""
 
 
 def server_info(endpoint: Endpoint, redactor: Redactor) -> dict[str, Any]:

@@ -42,6 +42,15 @@ def probe() -> Any:
     return package
 
 
+@pytest.fixture(scope="session")
+def damage() -> Any:
+    """The damaging plugin with its modules as attributes."""
+    package = _load_package("eagle3_damage", INSIDE / "damage" / "eagle3_damage")
+    for module in ("drafter", "hooks", "table", "target", "verify"):
+        importlib.import_module(f"eagle3_damage.{module}")
+    return package
+
+
 class Facts:
     """A recorder for the code under test, and what it wrote."""
 

@@ -222,6 +222,24 @@ def test_an_ignored_finding_is_shown_and_decides_nothing(
     assert codes(result(pytester), "causes") == []
 
 
+def test_an_environment_that_fakes_acceptance_is_not_judged_by_it(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    variables = {"SGLANG_SIMULATE_ACC_LEN": "3", "NCCL_DEBUG": "WARN", "SGLANG_X_TOKEN": "hush-me"}
+    lines = [f'{name} = "{value}"' for name, value in variables.items()]
+    profile = write_profile(more="\n".join(["[server.env]", *lines]))
+    run = run_gate("--eagle3-profile", str(profile), "--eagle3-json", "out.json", "-v")
+    assert run.ret == 1
+    data = result(pytester)
+    assert codes(data, "causes") == ["SRV002"]
+    run.stdout.fnmatch_lines(["ACC001*SKIP*", "*SRV002 failed*"])
+    environment = data["environment"]
+    assert isinstance(environment, dict)
+    seen = environment["server_environment"]
+    assert {name: seen[name] for name in variables} == variables | {"SGLANG_X_TOKEN": "***"}
+    assert "hush-me" not in json.dumps(data)
+
+
 def test_an_unknown_code_is_usage_4(write_profile: Write, run_gate: Run) -> None:
     run = run_gate("--eagle3-profile", str(write_profile()), "--eagle3-select", "KEX001")
     assert run.ret == pytest.ExitCode.USAGE_ERROR
