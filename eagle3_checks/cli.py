@@ -1,4 +1,4 @@
-"""The command line: inspect, gate, repackage, explain, doctor."""
+"""The command line: inspect, gate, bisect, repackage, explain, doctor."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from eagle3_checks.bisect import command as bisect
 from eagle3_checks.verdict import ExitCode, Verdict, exit_code
 
 SOURCE = "a folder, or a hub id org/name[@revision]"
@@ -126,6 +127,8 @@ def _parser() -> argparse.ArgumentParser:
     gate.add_argument("--verbose", "-v", action="store_true", help="list passes and skips too")
     gate.add_argument("pytest_args", nargs="*", metavar="-- PYTEST_ARGS", help="passed to pytest")
     gate.set_defaults(run=_gate)
+
+    bisect.add(commands)
 
     repackage = commands.add_parser(
         "repackage",

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 WIDTH, HIDDEN = 384, 128
@@ -27,7 +28,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fails-every", type=int, default=1 << 30, help="500 at each n-th request")
     parser.add_argument("--exits", type=int, help="exit at once with this code")
     parser.add_argument("--no-probe", action="store_true")
-    return parser.parse_known_args()[0]
+    parser.add_argument("--says-version", default="0.5.23")
+    parser.add_argument("--speculative-draft-model-path", type=Path, default=Path())
+    given = parser.parse_known_args()[0]
+    own = given.speculative_draft_model_path / "stand-in.txt"  # how this drafter is to behave
+    words = own.read_text().split() if own.is_file() else []
+    return parser.parse_known_args([*sys.argv[1:], *words])[0]
 
 
 def write_probe(width: int) -> None:
@@ -82,7 +88,9 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200)
         elif self.path == "/server_info":
             algorithm = self.given.speculative_algorithm
-            self.answer(200, {"version": "0.5.23", "speculative_algorithm": algorithm})
+            self.answer(
+                200, {"version": self.given.says_version, "speculative_algorithm": algorithm}
+            )
         else:
             self.answer(404)
 
