@@ -118,6 +118,13 @@ def _parser() -> argparse.ArgumentParser:
     gate.add_argument(
         "--compare-base", metavar="URL", nargs="?", const="launch", help="speed without speculation"
     )
+    gate.add_argument(
+        "--replay",
+        choices=("none", "transformers", "server"),
+        nargs="?",
+        const="transformers",
+        help="run the drafter offline too, on the target's true aux states",
+    )
     gate.add_argument("--json", metavar="OUT", help="write the result as JSON")
     gate.add_argument("--html", metavar="OUT", help="write the report as one HTML page")
     gate.add_argument("--artefacts", metavar="DIR", default="eagle3-artefacts")
@@ -248,6 +255,7 @@ def _gate(arguments: argparse.Namespace) -> int:
         "html",
         "baseline",
         "compare_base",
+        "replay",
     ):
         value = getattr(arguments, name)
         if value:

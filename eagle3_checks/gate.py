@@ -207,6 +207,15 @@ class Gate(Measurements):
         stages = ("server", "wiring", "acceptance", "throughput")
         return next((self._blocked[stage] for stage in stages if stage in self._blocked), "")
 
+    def complete(self) -> None:
+        """Run what the profile asks for and no rule needs."""
+        if self.profile.replay.source != "none":
+            self._fact("replayed")
+
+    def not_replayed(self) -> str:
+        """Say why there is no replay although one was asked for, or nothing."""
+        return self._blocked.get("replayed", "") if self.profile.replay.source != "none" else ""
+
     def measurements(self) -> tuple[Acceptance | None, Throughput | None, Wiring | None]:
         """Return the measurements that were made; None for those that were not asked for."""
         return (

@@ -12,21 +12,33 @@ from typing import Any
 
 from eagle3_checks.checkpoint.subject import Subject
 from eagle3_checks.contract.version import Contract, ContractError, contract_for
-from eagle3_checks.facts import Acceptance, BaselineSeen, RequestSample, ServerSeen, Throughput
+from eagle3_checks.facts import (
+    Acceptance,
+    BaselineSeen,
+    Replayed,
+    RequestSample,
+    ServerSeen,
+    Throughput,
+)
 from eagle3_checks.measure.acceptance import Server as Answering
+from eagle3_checks.measure.acceptance import shuffled
 from eagle3_checks.measure.base import BaseError, measure_base
 from eagle3_checks.measure.baseline import Key
 from eagle3_checks.measure.client import Client
+from eagle3_checks.measure.judging import key
 from eagle3_checks.measure.machine import hardware, machine_key
 from eagle3_checks.measure.progress import Progress
-from eagle3_checks.measure.prompts import PromptSet, load_prompts
+from eagle3_checks.measure.prompts import Prompt, PromptSet, load_prompts
 from eagle3_checks.measure.run import MeasuredRun
 from eagle3_checks.measure.throughput import against_base
 from eagle3_checks.profile import Profile, Speculation
+from eagle3_checks.replaying import ReplayError, replay_device, replay_profile
 from eagle3_checks.server.protocol import Server
 from eagle3_checks.verdict import Judgements
 
 END_NOTICE_SECONDS = 2.0
+LIVE = ("acceptance", "throughput", "wiring")
+"""Stages that need the server itself: they come before what ends it."""
 
 __all__ = ["BaseError", "Measurements", "ServerLostError", "StageBlocked"]
 
@@ -157,7 +169,7 @@ class Measurements(ABC):
         """
         if not self.profile.speed.compare_base:
             raise StageBlocked("no comparison was asked for (--eagle3-compare-base)")
-        for stage in ("acceptance", "throughput", "wiring"):
+        for stage in LIVE:
             self._fact(stage)
         fast, names = self.throughput, self._serving_contract().meta
         if self.profile.speed.compare_base == "launch":
@@ -165,6 +177,37 @@ class Measurements(ABC):
         with self._timed("base"):
             base = measure_base(self.profile, self.artefacts, self.measuring.load, names)
         return against_base(fast, base)
+
+    @cached_property
+    def replayed(self) -> Replayed:
+        """What the drafter reaches on the target's true aux states, over the prompts sent.
+
+        Where the target is needed once more, on the GPU or in a server, a launched server has ended
+        afterwards: what needs it is asked for before.
+        """
+        if self.profile.replay.source == "none":
+            raise StageBlocked("no replay was asked for (--eagle3-replay)")
+        if self.profile.replay.source == "server" or replay_device(self.profile) == "cuda":
+            for stage in (*LIVE, *(("compared",) if self.profile.speed.compare_base else ())):
+                self._fact(stage)
+            self._stack.close()
+        else:
+            self._fact("acceptance")
+        with self._timed("replay"):
+            try:
+                return replay_profile(
+                    self.profile, self.files, self.contract, self._sent(), progress=self.progress
+                )
+            except ReplayError as error:
+                raise StageBlocked(str(error)) from error
+
+    def _sent(self) -> list[Prompt]:
+        """Return the prompts that were answered, or else all, in the order they are sent in."""
+        order = shuffled(self.prompts.prompts)
+        answered = {key(sample) for sample in self.samples}
+        if answered:
+            order = [prompt for prompt in order if (prompt.set, prompt.id) in answered]
+        return order[: self.profile.replay.prompts or None]
 
     def _serving_contract(self) -> Contract:
         version = self.server.sglang

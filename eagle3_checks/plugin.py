@@ -32,6 +32,7 @@ _SETTINGS = _OVERRIDES | {
     "eagle3_baseline": "baseline.path",
     "eagle3_update_baseline": "baseline.update",
     "eagle3_compare_base": "speed.compare_base",
+    "eagle3_replay": "replay.source",
 }
 
 
@@ -62,6 +63,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         nargs="?",
         const="launch",
         help="measure speed without speculation too: on a second launch, or at URL",
+    )
+    add(
+        "--eagle3-replay",
+        choices=("none", "transformers", "server"),
+        nargs="?",
+        const="transformers",
+        help="run the drafter offline too, on the target's true aux states: from transformers, or "
+        "from a server without a drafter",
     )
     add("--eagle3-json", metavar="FILE", type=Path, help="write the result as JSON")
     add("--eagle3-html", metavar="FILE", type=Path, help="write the report as one HTML page")
@@ -184,6 +193,7 @@ def gate(pytestconfig: pytest.Config) -> Generator[Gate]:
         pytest.fail("no gate was asked for: give --eagle3-profile FILE|NAME", pytrace=False)
     with session.open_gate() as opened:
         yield opened
+        opened.complete()
         session.collect()
 
 

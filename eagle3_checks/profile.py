@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Literal
 
 Device = Literal["auto", "cuda", "cpu"]
+ReplaySource = Literal["none", "transformers", "server"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +120,22 @@ class Baseline:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Replay:
+    """Whether the drafter is run offline too, on the target's true aux states."""
+
+    source: ReplaySource = "none"
+    """Where the states come from: the target run by transformers, or a server without a drafter."""
+    prompts: int = 0
+    """At most so many prompts, those first that were sent; 0 takes all that were."""
+    device: Device = "auto"
+    """Where the reference runs."""
+    states: str = ""
+    """Folder in which a server's states are kept, so that a replay can go on where it ended."""
+    max_gigabytes: float = 20.0
+    """Most that they may take on the disk."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Floors:
     """What a drafter must reach; a floor that is not given is not judged."""
 
@@ -147,6 +164,7 @@ class Profile:
     speed: Speed = field(default_factory=Speed)
     judging: Judging = field(default_factory=Judging)
     baseline: Baseline = field(default_factory=Baseline)
+    replay: Replay = field(default_factory=Replay)
     floors: Floors = field(default_factory=Floors)
 
     @property

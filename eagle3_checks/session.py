@@ -236,7 +236,16 @@ class GateSession:
         """Return the one command that repeats this gate."""
         option = self.config.option
         words = []
-        for name in ("profile", "target", "draft", "url", "device", "baseline", "compare-base"):
+        for name in (
+            "profile",
+            "target",
+            "draft",
+            "url",
+            "device",
+            "baseline",
+            "compare-base",
+            "replay",
+        ):
             value = getattr(option, f"eagle3_{name.replace('-', '_')}")
             if value:
                 words += [f"{self._prefix}{name}", str(value)]

@@ -170,8 +170,8 @@ def _parse(text: str, where: str) -> Any:
     try:
         return tomllib.loads(f"v = {text}")["v"]
     except tomllib.TOMLDecodeError as error:
-        message = f"{where}: {text!r} is not a TOML value; write 3, 1.5, true or ['a', 'b']"
-        raise ProfileError(message) from error
+        wanted = "not a TOML value; write 3, 1.5, true or ['a', 'b']"
+        raise ProfileError(f"{where}: {text!r} is {wanted}") from error
 
 
 def _build(values: Mapping[str, _Value]) -> Profile:
@@ -193,7 +193,7 @@ def _located(key: str, item: _Value) -> Any:
     """Make paths absolute against the place they were written in."""
     if key in ("target.path", "drafter.path") and item.value:
         return locate(item.value, item.base)
-    if key == "baseline.path" and item.value:
+    if key in ("baseline.path", "replay.states") and item.value:
         return str((item.base / Path(item.value).expanduser()).resolve())
     if key == "prompts.sets":
         return tuple(
@@ -257,6 +257,8 @@ _MINIMA: Mapping[str, float] = {
     "speed.concurrencies": 1,
     "speed.requests": 1,
     "speed.max_new_tokens": 2,
+    "replay.prompts": 0,
+    "replay.max_gigabytes": 0,
     "judging.error": 0.0001,
     "judging.margin": 0,
     "floors.accept_length": 1,

@@ -30,7 +30,8 @@ BELOW: dict[str, set[str]] = {
 }
 LOW = set(BELOW)
 BELOW |= {
-    "measuring": LOW,
+    "replaying": LOW,
+    "measuring": LOW | {"replaying"},
     "gate": LOW | {"measuring"},
     "inspection": LOW | {"report"},
     "report": LOW | {"gate"},

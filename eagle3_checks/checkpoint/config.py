@@ -110,12 +110,22 @@ class _Reader:
 def read_draft_config(folder: Path) -> DraftConfig:
     """Read a drafter's config.json; faults are in `problems`, and nothing is raised."""
     raw, faults = _read(folder)
+    config = draft_config(raw, str(folder))
+    return replace(
+        config,
+        quantization=config.quantization or _quantization(folder),
+        problems=(*faults, *config.problems),
+    )
+
+
+def draft_config(raw: Mapping[str, Any], source: str = "") -> DraftConfig:
+    """Type the content of a drafter's config.json; faults are in `problems`."""
     top = _Reader(raw)
     nested = top.table("eagle_config") or {}
     eagle = _Reader(nested, "eagle_config.")
     before_fc = eagle.flag("norm_before_fc")
     config = DraftConfig(
-        source=str(folder),
+        source=source,
         raw=MappingProxyType(dict(raw)),
         architectures=top.texts("architectures"),
         model_type=top.text("model_type"),
@@ -143,10 +153,10 @@ def read_draft_config(folder: Path) -> DraftConfig:
         norm_before_fc=top.flag("norm_before_fc") if before_fc is None else before_fc,
         norm_output=top.flag("norm_output"),
         norm_before_residual=top.flag("norm_before_residual"),
-        quantization=top.table("quantization_config") or _quantization(folder),
+        quantization=top.table("quantization_config"),
         nested_layer=top.table(NESTED_LAYER),
     )
-    return replace(config, problems=(*faults, *top.problems, *eagle.problems))
+    return replace(config, problems=(*top.problems, *eagle.problems))
 
 
 def read_target_config(folder: Path) -> TargetConfig:

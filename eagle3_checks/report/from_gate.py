@@ -21,6 +21,8 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
         "judgements": gate.judgements if gate.has("judgements") else None,
         **_baseline(gate),
         "acceptance": acceptance,
+        "replayed": gate.replayed if gate.has("replayed") else None,
+        "not_replayed": gate.not_replayed(),
         "throughput": throughput,
         "stage_seconds": gate.stage_seconds,
         "prompts_sha256": gate.prompts.sha256 if gate.has("prompts") else None,

@@ -71,6 +71,7 @@ def _figures(measured: Mapping[str, Any], width: int) -> Iterator[Text]:
     yield from _rows("wiring", _wiring(wiring) if wiring else (), width)
     acceptance = measured.get("acceptance")
     yield from _rows("accept", _acceptance(acceptance) if acceptance else (), width)
+    yield from _rows("replay", _replay(measured), width)
     throughput = measured.get("throughput")
     yield from _rows("baseline", _baseline(measured.get("baseline") or {}), width)
     yield from _rows("speed", _speeds(throughput) if throughput else (), width)
@@ -114,6 +115,23 @@ def _acceptance(acceptance: Mapping[str, Any]) -> Iterator[str]:
         yield f"ended after {prompts}: {acceptance['stopped']}"
     if acceptance["missing"]:
         yield acceptance["missing"]
+
+
+def _replay(measured: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the drafter reaches offline, to be read against what it reached when served."""
+    replayed = measured.get("replayed")
+    if not replayed:
+        yield from filter(None, [measured.get("not_replayed")])
+        return
+    acceptance = replayed["acceptance"]
+    steps = grouped(acceptance["verify_steps"])
+    if acceptance["accept_length"]:
+        counts = f"{acceptance['prompts']} prompts, {steps} verify steps"
+        yield f"length {interval(acceptance['accept_length'])}   {counts}"
+    if acceptance["per_position"]:
+        yield "position   " + positions(acceptance["per_position"])
+    source = {"server": "a server without a drafter"}.get(replayed["source"], replayed["source"])
+    yield f"offline, on aux states from {source}"
 
 
 def _baseline(seen: Mapping[str, Any]) -> Iterator[str]:
