@@ -15,6 +15,8 @@ from eagle3_checks.contract.version import Contract, ContractError, contract_for
 from eagle3_checks.facts import (
     Acceptance,
     BaselineSeen,
+    Looping,
+    Parity,
     Replayed,
     RequestSample,
     ServerSeen,
@@ -24,9 +26,11 @@ from eagle3_checks.measure.acceptance import Server as Answering
 from eagle3_checks.measure.acceptance import shuffled
 from eagle3_checks.measure.base import BaseError, measure_base
 from eagle3_checks.measure.baseline import Key
-from eagle3_checks.measure.client import Client
+from eagle3_checks.measure.client import Client, RequestFailed
 from eagle3_checks.measure.judging import key
+from eagle3_checks.measure.looping import measure_looping
 from eagle3_checks.measure.machine import hardware, machine_key
+from eagle3_checks.measure.parity import first_line, measure_parity
 from eagle3_checks.measure.progress import Progress
 from eagle3_checks.measure.prompts import Prompt, PromptSet, load_prompts
 from eagle3_checks.measure.run import MeasuredRun
@@ -37,7 +41,7 @@ from eagle3_checks.server.protocol import Server
 from eagle3_checks.verdict import Judgements
 
 END_NOTICE_SECONDS = 2.0
-LIVE = ("acceptance", "throughput", "wiring")
+LIVE = ("acceptance", "throughput", "wiring", "parity")
 """Stages that need the server itself: they come before what ends it."""
 
 __all__ = ["BaseError", "Measurements", "ServerLostError", "StageBlocked"]
@@ -154,6 +158,43 @@ class Measurements(ABC):
             measured = run.throughput
         self._require_alive(failed=sum(s.failed for s in measured.streams))
         return measured
+
+    @cached_property
+    def parity(self) -> Parity:
+        """Losslessness over a few prompts. A kind of request that ends the server is in it."""
+        wanted = self.profile.parity
+        if not wanted.prompts:
+            raise StageBlocked("losslessness was not asked for (parity.prompts is 0)")
+        prompts = self.prompts.prompts[: wanted.prompts]
+        with self._timed("parity"):
+            try:
+                found = measure_parity(
+                    self.client,
+                    prompts,
+                    new_tokens=wanted.max_new_tokens,
+                    concurrency=len(prompts),
+                    first_line=first_line(launched=self.server.launched),
+                    dtype=self._dtype(),
+                )
+            except RequestFailed as failure:
+                self._require_alive(failed=1)
+                raise StageBlocked(f"losslessness cannot be looked at: {failure}") from failure
+        self.failures += found.failures
+        if all(kind.survived for kind in found.kinds):
+            self._require_alive(failed=len(found.failures))
+        return found
+
+    @cached_property
+    def looping(self) -> Looping:
+        """Loops in the answers by which acceptance was measured."""
+        _ = self.acceptance
+        return measure_looping(self.samples)
+
+    def _dtype(self) -> str:
+        """Return what the target computes in; nothing where it is not told."""
+        told = str(self.server.info.get("dtype") or "")
+        named = self.files.target.dtype if told in ("", "auto") and self.files.target else told
+        return {"half": "float16", "float": "float32"}.get(named or "", named or "")
 
     @cached_property
     def hardware(self) -> str:

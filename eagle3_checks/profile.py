@@ -96,6 +96,15 @@ class Speed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Parity:
+    """How losslessness is looked at."""
+
+    prompts: int = 4
+    """Prompts taken from the start of the first set; 0 for not at all."""
+    max_new_tokens: int = 32
+
+
+@dataclass(frozen=True, kw_only=True)
 class Judging:
     """How sure a verdict on acceptance must be."""
 
@@ -162,6 +171,7 @@ class Profile:
     speculation: Speculation = field(default_factory=Speculation)
     prompts: Prompts = field(default_factory=Prompts)
     speed: Speed = field(default_factory=Speed)
+    parity: Parity = field(default_factory=Parity)
     judging: Judging = field(default_factory=Judging)
     baseline: Baseline = field(default_factory=Baseline)
     replay: Replay = field(default_factory=Replay)

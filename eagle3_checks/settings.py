@@ -46,10 +46,7 @@ class _Value:
 
 
 def find_profile(name: str) -> Path:
-    """Return the file of a profile given by path or by shipped name.
-
-    Raises ProfileError with the shipped names where there is none.
-    """
+    """Return the file of a profile given by path or by shipped name; else raise ProfileError."""
     path = Path(name).expanduser()
     if path.is_file():
         return path
@@ -259,6 +256,8 @@ _MINIMA: Mapping[str, float] = {
     "speed.max_new_tokens": 2,
     "replay.prompts": 0,
     "replay.max_gigabytes": 0,
+    "parity.prompts": 0,
+    "parity.max_new_tokens": 4,
     "judging.error": 0.0001,
     "judging.margin": 0,
     "floors.accept_length": 1,

@@ -34,6 +34,14 @@ from eagle3_checks.facts.measured import (
     Trial,
     Trials,
 )
+from eagle3_checks.facts.parity import (
+    Comparison,
+    Divergence,
+    Looping,
+    Parity,
+    RequestKind,
+    ZeroRun,
+)
 from eagle3_checks.facts.server import (
     CaptureSeen,
     ForwardSeen,
@@ -47,7 +55,9 @@ __all__ = [
     "Acceptance",
     "BaselineSeen",
     "CaptureSeen",
+    "Comparison",
     "Depth",
+    "Divergence",
     "DraftConfig",
     "EmbeddingSeen",
     "FileFault",
@@ -57,9 +67,12 @@ __all__ = [
     "Interval",
     "LoadSeen",
     "LoadedTensor",
+    "Looping",
     "Manifest",
+    "Parity",
     "Quantiles",
     "Replayed",
+    "RequestKind",
     "RequestSample",
     "ServerSeen",
     "Shape",
@@ -74,4 +87,5 @@ __all__ = [
     "Trial",
     "Trials",
     "Wiring",
+    "ZeroRun",
 ]

@@ -110,6 +110,9 @@ class Trial:
     """What was changed, as in ``rope_theta 10000 in place of 1000000``."""
     accept_length: float
     per_position: tuple[float, ...]
+    distance: float | None = None
+    """Share of verify steps, over the prompts that were served, whose number of correct drafts is
+    counted differently; 0 where both agree count for count."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from eagle3_checks.measure.prompts import Prompt
 from eagle3_checks.measure.transport import ERROR_TEXT, Transport, TransportError
 
+BAD_REQUEST, SERVER_ERROR = 400, 500
 _DONE = b"[DONE]"
 _WORDS = re.compile(rb'"content":\s*"[^"]')
 # Read without parsing the rest of an event. A quote inside a generated text is escaped, so this
@@ -22,6 +23,10 @@ _TOKENS = re.compile(rb'"completion_tokens":\s*(\d+)')
 
 class RequestFailed(RuntimeError):  # noqa: N818 - it names the event
     """A request that brought no usable answer; the message says which and why."""
+
+
+class RequestRefused(RequestFailed):
+    """A request that the server understood and declined: HTTP 400 to 499."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +55,31 @@ class Client:
     def close(self) -> None:
         """Close all connections."""
         self._transport.close()
+
+    def post(self, path: str, body: Mapping[str, Any]) -> bytes:
+        """Return the body of an answer. Raises RequestFailed, RequestRefused."""
+        try:
+            return self._transport.post(path, _bytes(body))
+        except TransportError as error:
+            raise _failed(error) from error
+
+    def ask(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an answer that is a JSON object. Raises RequestFailed, RequestRefused."""
+        try:
+            return _object(self.post(path, body))
+        except ValueError as error:
+            raise RequestFailed(f"{path} answered {error}") from error
+
+    def events(self, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the JSON events of a stream. Raises RequestFailed, RequestRefused."""
+        try:
+            for _, event in self._transport.events(path, _bytes(body)):
+                if event != _DONE:
+                    yield _object(event)
+        except TransportError as error:
+            raise _failed(error) from error
+        except ValueError as error:
+            raise RequestFailed(f"{path} streamed {error}") from error
 
     def generate(
         self,
@@ -159,6 +189,11 @@ def _read_chat(answer: Mapping[str, Any], prompt: Prompt) -> tuple[str, Mapping[
             "give prompts as text"
         )
     return text, meta
+
+
+def _failed(error: TransportError) -> RequestFailed:
+    refused = BAD_REQUEST <= error.status < SERVER_ERROR
+    return (RequestRefused if refused else RequestFailed)(str(error))
 
 
 def _bytes(body: Mapping[str, Any]) -> bytes:

@@ -26,6 +26,11 @@ and a request sent at that moment would fail for no fault of the server."""
 class TransportError(RuntimeError):
     """A request that brought no answer; the message says why."""
 
+    def __init__(self, message: str, status: int = 0) -> None:
+        """`status` is that of HTTP, 0 where no answer came at all."""
+        super().__init__(message)
+        self.status = status
+
 
 class Transport:
     """Posts to one server; usable from many threads, one connection for each request in flight."""
@@ -86,7 +91,8 @@ class Transport:
             response = connection.getresponse()
             if response.status != HTTPStatus.OK:
                 shown = response.read(ERROR_TEXT).decode("utf-8", "replace")
-                raise TransportError(f"{path} answered {response.status}: {shown}")
+                message = f"{path} answered {response.status}: {shown}"
+                raise TransportError(message, response.status)
             yield response
             keep = response.isclosed() and not response.will_close
         except (OSError, http.client.HTTPException) as error:

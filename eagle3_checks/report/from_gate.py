@@ -24,6 +24,8 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
         "replayed": gate.replayed if gate.has("replayed") else None,
         "not_replayed": gate.not_replayed(),
         "throughput": throughput,
+        "parity": gate.parity if gate.has("parity") else None,
+        "looping": gate.looping if gate.has("looping") else None,
         "stage_seconds": gate.stage_seconds,
         "prompts_sha256": gate.prompts.sha256 if gate.has("prompts") else None,
         "blocked": gate.blocked_reason(),

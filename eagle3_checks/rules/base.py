@@ -20,7 +20,9 @@ from eagle3_checks.facts import (
     Acceptance,
     BaselineSeen,
     DraftConfig,
+    Looping,
     Manifest,
+    Parity,
     ServerSeen,
     TargetConfig,
     TensorValues,
@@ -51,6 +53,8 @@ class Facts:
     acceptance: Acceptance | None = None
     judgements: Judgements | None = None
     baseline: BaselineSeen | None = None
+    parity: Parity | None = None
+    looping: Looping | None = None
     throughput: Throughput | None = None
     compared: Throughput | None = None
     hardware: str | None = None
@@ -72,6 +76,8 @@ WHERE_FROM: Mapping[str, str] = {
     "acceptance": "measured acceptance",
     "judgements": "what is certain of the measured acceptance",
     "baseline": "a recorded run (--eagle3-baseline)",
+    "parity": "answers that were looked at for losslessness",
+    "looping": "the answers by which acceptance was measured",
     "throughput": "measured throughput",
     "compared": "throughput against a server without speculation (--eagle3-compare-base)",
     "hardware": "the name of the GPU",

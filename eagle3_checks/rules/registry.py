@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from eagle3_checks.rules import acc, cfg, fus, key, spd, src, srv, val, voc, wir
+from eagle3_checks.rules import acc, cfg, fus, key, los, los_kinds, spd, src, srv, val, voc, wir
 from eagle3_checks.rules.base import Rule
 
 _FAMILIES = (
@@ -17,6 +17,8 @@ _FAMILIES = (
     srv.RULES,
     wir.RULES,
     acc.RULES,
+    los.RULES,  # before SPD, whose comparison ends a launched server
+    los_kinds.RULES,
     spd.RULES,
 )
 
