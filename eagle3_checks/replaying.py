@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,9 +100,7 @@ def _watched(
 def _told() -> Iterator[None]:
     """Turn what stops the reference into ReplayError."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of modules that others import
-            from eagle3_checks.reference import oracle  # noqa: PLC0415 - torch is optional and slow
+        from eagle3_checks.reference import oracle  # noqa: PLC0415 - torch is optional and slow
     except ImportError as error:
         raise ReplayError(
             f"a replay needs torch and transformers ({error}); install 'eagle3-checks[reference]'"

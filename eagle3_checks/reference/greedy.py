@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
+
+with warnings.catch_warnings():
+    # Where warnings are errors, one that sentencepiece gives as it is imported ends the process.
+    warnings.simplefilter("ignore")
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
 
 class TargetError(RuntimeError):

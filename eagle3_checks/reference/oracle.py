@@ -11,7 +11,7 @@ import torch
 from eagle3_checks.reference.checkpoint import WeightsError, load_drafter
 from eagle3_checks.reference.drafter_config import NotComputedError
 from eagle3_checks.reference.greedy import Encoder, GreedyTarget, TargetError
-from eagle3_checks.reference.replay import Text, replay
+from eagle3_checks.reference.replay import Text, counted, verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from eagle3_checks.facts import RequestSample
     from eagle3_checks.profile import Speculation
     from eagle3_checks.reference.drafter import Drafter
+    from eagle3_checks.reference.drafting import Trees
+    from eagle3_checks.reference.replay import Verified
 
 __all__ = ["Asked", "NotComputedError", "Plan", "TargetError", "WeightsError", "from_transformers"]
 
@@ -65,13 +67,21 @@ def from_transformers(plan: Plan, asked: Sequence[Asked]) -> Iterator[RequestSam
 
     Raises TargetError, NotComputedError and WeightsError.
     """
+    return (sample for sample, _, _ in verified(plan, asked))
+
+
+def verified(
+    plan: Plan, asked: Sequence[Asked]
+) -> Iterator[tuple[RequestSample, Trees, list[Verified]]]:
+    """Yield of each prompt the counts, the trees of all positions and the walk over them."""
     dtype = getattr(torch, plan.dtype)
     target = GreedyTarget(plan.target, plan.boundaries, dtype, plan.device)
     drafter = load_drafter(
         plan.drafter, target.embedding, head=target.head, dtype=dtype, device=plan.device
     )
     for text in _texts(plan, asked, target, drafter):
-        yield replay(drafter, text, plan.speculation, plan.new_tokens, plan.ends)
+        trees, walk = verify(drafter, text, plan.speculation, plan.new_tokens, plan.ends)
+        yield counted(text, walk, plan.speculation, plan.new_tokens), trees, walk
 
 
 def _texts(

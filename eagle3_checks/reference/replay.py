@@ -16,7 +16,7 @@ from eagle3_checks.facts import RequestSample
 from eagle3_checks.reference.drafting import Trees, draft_trees
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from eagle3_checks.profile import Speculation
     from eagle3_checks.reference.drafter import Drafter
@@ -47,37 +47,6 @@ class Verified:
     """Correct drafts: the longest path of the tree that the text takes."""
 
 
-def replay(
-    drafter: Drafter,
-    text: Text,
-    speculation: Speculation,
-    new_tokens: int,
-    ends: Collection[int] = (),
-) -> RequestSample:
-    """Draft and verify over a text; return the counts that a server would report of it.
-
-    The answer ends after `new_tokens`, or with one of the tokens `ends`. SGLang counts the last
-    verify step whole, also where it went past the end.
-    """
-    trees, walk = verify(drafter, text, speculation, new_tokens, ends)
-    del trees
-    histogram = [0] * speculation.max_accept_length
-    for step in walk:
-        histogram[step.correct] += 1
-    steps = len(walk)
-    last = walk[-1].known + walk[-1].correct + 1 if walk else text.prompt_tokens + 1
-    return RequestSample(
-        prompt_id=text.prompt_id,
-        prompt_set=text.prompt_set,
-        prompt_tokens=text.prompt_tokens,
-        completion_tokens=min(last - text.prompt_tokens, new_tokens),
-        verify_steps=steps,
-        correct_drafts=sum(correct * count for correct, count in enumerate(histogram)),
-        proposed_drafts=steps * (speculation.draft_tokens - 1),
-        histogram=tuple(histogram),
-    )
-
-
 def verify(
     drafter: Drafter,
     text: Text,
@@ -85,7 +54,11 @@ def verify(
     new_tokens: int,
     ends: Collection[int] = (),
 ) -> tuple[Trees, list[Verified]]:
-    """Draft from every position that verification may come to; return the trees and the walk."""
+    """Draft from every position that verification may come to; return the trees and the walk.
+
+    The answer ends after `new_tokens`, or with one of the tokens `ends`. SGLang counts the last
+    verify step whole, also where it goes past the end.
+    """
     first = text.prompt_tokens + 1
     span = range(first, min(text.prompt_tokens + new_tokens, len(text.tokens)))
     device = drafter.d2t.device
@@ -93,6 +66,26 @@ def verify(
     roots = torch.arange(span.start - 2, span.stop - 2, device=device)
     trees = draft_trees(drafter, aux, tokens, roots, speculation)
     return trees, list(_walk(trees, text.tokens, span, frozenset(ends)))
+
+
+def counted(
+    text: Text, walk: Sequence[Verified], speculation: Speculation, new_tokens: int
+) -> RequestSample:
+    """Return the counts that a server would report of a walk."""
+    histogram = [0] * speculation.max_accept_length
+    for step in walk:
+        histogram[step.correct] += 1
+    last = walk[-1].known + walk[-1].correct + 1 if walk else text.prompt_tokens + 1
+    return RequestSample(
+        prompt_id=text.prompt_id,
+        prompt_set=text.prompt_set,
+        prompt_tokens=text.prompt_tokens,
+        completion_tokens=min(last - text.prompt_tokens, new_tokens),
+        verify_steps=len(walk),
+        correct_drafts=sum(step.correct for step in walk),
+        proposed_drafts=len(walk) * (speculation.draft_tokens - 1),
+        histogram=tuple(histogram),
+    )
 
 
 def _walk(trees: Trees, tokens: Tensor, span: range, ends: frozenset[int]) -> Iterator[Verified]:

@@ -12,6 +12,7 @@ from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
 from .capture import CaptureWatch
+from .drafts import WORKER, WORKERS, DraftWatch, wanted
 from .forward import ForwardWatch
 from .load import LoadWatch
 from .record import Recorder
@@ -41,7 +42,7 @@ def activate() -> None:
     watches = Watches(recorder)
     sys.meta_path.insert(0, ModelImports(watches))
     for name, module in list(sys.modules.items()):
-        if name.startswith(MODELS):
+        if name.startswith(MODELS) or name == WORKERS:
             watches.install(module)
 
 
@@ -53,6 +54,8 @@ class Watches:
         self._load = LoadWatch(recorder)
         self._forward = ForwardWatch(recorder)
         self._capture = CaptureWatch(recorder)
+        most = wanted()
+        self._drafts = DraftWatch(recorder, most) if most else None
 
     def install(self, module: ModuleType) -> None:
         """Wrap what ``module`` defines; classes that it merely imports are another module's."""
@@ -67,6 +70,17 @@ class Watches:
                     around(value, "forward", self._forward.forward)
                     for method in ("set_embed", "set_embed_and_head"):
                         around(value, method, self._load.shared(method))
+                if self._drafts is not None:
+                    self._watch_drafts(self._drafts, value)
+
+    @staticmethod
+    def _watch_drafts(drafts: DraftWatch, value: type) -> None:
+        if value.__name__ in DRAFTERS:
+            around(value, "forward", drafts.forward)
+        if value.__name__ == WORKER:
+            around(value, "_draft_extend_for_prefill", drafts.prefilled)
+            around(value, "_draft_extend_for_decode", drafts.extended)
+            around(value, "draft", drafts.drafted)
 
 
 class ModelImports(MetaPathFinder):
@@ -83,7 +97,7 @@ class ModelImports(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Find a model module the usual way, and have it watched once it is executed."""
-        if not fullname.startswith(MODELS):
+        if not fullname.startswith(MODELS) and fullname != WORKERS:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
