@@ -13,7 +13,6 @@ from eagle3_checks.verdict import ExitCode
 if TYPE_CHECKING:
     from eagle3_checks.bisect.points import Point
     from eagle3_checks.bisect.run import Launch, Outcome, Resolve
-    from eagle3_checks.profile import Resolved
 
 EPILOG = """\
 exit codes: 0 one is named, 2 usage, 7 none can be named (a range, ends alike, no
@@ -181,30 +180,25 @@ def tell(line: str) -> None:
 def resolver(arguments: argparse.Namespace) -> Resolve:
     """Return the function that resolves a point's profile; it raises ProfileError."""
     from eagle3_checks.bisect.criterion import parse  # noqa: PLC0415 - quick --help
-    from eagle3_checks.bisect.run import longer  # noqa: PLC0415
     from eagle3_checks.settings import resolve  # noqa: PLC0415
 
-    speed: dict[str, Any] = {}
-    if arguments.by.startswith(("tok/s:", "speed-up:")):
-        speed = {"speed.concurrencies": (parse(arguments.by).number,)}
-        speed |= {"floors.tokens_per_second": {}, "floors.speed_up": {}}
-    if arguments.by.startswith("speed-up:"):
-        speed["speed.compare_base"] = "launch"
-
-    def resolved(point: Point, more: bool) -> Resolved:  # noqa: FBT001 - a callback's flag
-        given = {
-            "target.path": arguments.target,
-            "drafter.path": getattr(arguments, "draft", None),
-            "server.device": arguments.device,
-            "baseline.path": "",
-            "judging.sequential": False,
-            **speed,
-            **point.overrides,
-        }
-        found = resolve(arguments.profile, given)
-        return resolve(arguments.profile, given | longer(found.profile)) if more else found
-
-    return resolved
+    criterion = parse(arguments.by)
+    given: dict[str, Any] = {
+        "target.path": arguments.target,
+        "drafter.path": getattr(arguments, "draft", None),
+        "server.device": arguments.device,
+        "baseline.path": "",
+    }
+    if criterion.kind == "rule":
+        given["prompts.limit"] = 0  # it ends as soon as its verdict is certain
+    else:
+        given["judging.sequential"] = False
+    if criterion.stage in ("throughput", "compared"):
+        given["speed.concurrencies"] = (criterion.number,)
+        given |= {"floors.tokens_per_second": {}, "floors.speed_up": {}}
+    if criterion.stage == "compared":
+        given["speed.compare_base"] = "launch"
+    return lambda point: resolve(arguments.profile, {**given, **point.overrides})
 
 
 def _write(outcome: Outcome, arguments: argparse.Namespace) -> None:

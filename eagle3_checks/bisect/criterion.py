@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from eagle3_checks.bisect.readings import Reading
 from eagle3_checks.facts import Interval
-from eagle3_checks.measure.statistics import ratio_interval, shift
+from eagle3_checks.measure.judging import PromptKey
+from eagle3_checks.measure.statistics import around, ratio_interval, shift
 from eagle3_checks.rules.base import STATIC_FACTS
 from eagle3_checks.rules.registry import all_rules, by_code
 
@@ -77,19 +80,52 @@ def figure(criterion: Criterion, reading: Reading, level: float) -> Interval | N
 
     Acceptance has its interval at `level`; speeds keep the level they were measured at.
     """
-    key = str(criterion.number)
     if criterion.kind == "tok/s":
-        return reading.speeds.get(key)
+        return reading.speeds.get(str(criterion.number))
     if criterion.kind == "speed-up":
-        return reading.speed_ups.get(key)
-    used = [c for c in reading.counts if c.verify_steps]
-    steps = [c.verify_steps for c in used]
+        return reading.speed_ups.get(str(criterion.number))
+    counted = shares(criterion, reading)
+    ratio = ratio_interval(*zip(*counted.values(), strict=True), level=level) if counted else None
+    return shift(ratio, 1.0) if ratio and criterion.kind == "accept-length" else ratio
+
+
+def shares(criterion: Criterion, reading: Reading) -> dict[PromptKey, tuple[int, int]]:
+    """Return numerator and denominator of each prompt; nothing where acceptance is not asked for.
+
+    The accept length is 1 + the ratio of the sums.
+    """
+    used = {(c.prompt_set, c.prompt_id): c for c in reading.counts if c.verify_steps}
     if criterion.kind == "accept-length":
-        ratio = ratio_interval([c.correct for c in used], steps, level=level)
-        return shift(ratio, 1.0) if ratio else None
+        return {key: (c.correct, c.verify_steps) for key, c in used.items()}
     if criterion.kind == "accept-rate":
-        return ratio_interval([c.correct for c in used], [c.proposed for c in used], level=level)
-    deep = [c.histogram for c in used if c.histogram is not None]
-    if criterion.kind != "position" or len(deep) < len(used):
+        return {key: (c.correct, c.proposed) for key, c in used.items()}
+    if criterion.kind != "position" or any(c.histogram is None for c in used.values()):
+        return {}
+    deep = ((key, c.histogram or (), c.verify_steps) for key, c in used.items())
+    return {key: (sum(histogram[criterion.number :]), steps) for key, histogram, steps in deep}
+
+
+def contrast(
+    parts: Sequence[tuple[float, Mapping[PromptKey, tuple[int, int]]]], level: float
+) -> Interval | None:
+    """Return a weighted sum of ratios over the prompts that all have, with its interval.
+
+    Prompt by prompt the linearised ratios are summed before their spread is taken, so that what
+    makes a prompt easy or hard for all drafters cancels out where the weights sum to zero. None
+    with fewer than two prompts in common.
+    """
+    common = set.intersection(*(set(counts) for _, counts in parts))
+    n = len(common)
+    if n < 2:  # noqa: PLR2004 - no variance from one
         return None
-    return ratio_interval([sum(h[criterion.number :]) for h in deep], steps, level=level)
+    value, residuals = 0.0, dict.fromkeys(sorted(common), 0.0)
+    for weight, counts in parts:
+        total = math.fsum(counts[key][1] for key in residuals)
+        if not total:
+            return None
+        ratio = math.fsum(counts[key][0] for key in residuals) / total
+        value += weight * ratio
+        for key in residuals:
+            correct, steps = counts[key]
+            residuals[key] += weight * (correct - ratio * steps) * n / total
+    return around(value, list(residuals.values()), level=level, n=n)

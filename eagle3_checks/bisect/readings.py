@@ -39,8 +39,8 @@ class Reading:
 
     sglang: str = ""
     counts: tuple[Counts, ...] = ()
-    planned: int = 0
-    """Prompts that were asked for."""
+    whole: bool = True
+    """Whether all was sent that there is; what is open may be measured longer otherwise."""
     speeds: Mapping[str, Interval] = field(default_factory=dict)
     """Tokens per second by concurrency."""
     speed_ups: Mapping[str, Interval] = field(default_factory=dict)
@@ -62,7 +62,7 @@ def to_json(reading: Reading) -> dict[str, Any]:
             [c.prompt_set, c.prompt_id, c.verify_steps, c.correct, c.proposed, c.histogram]
             for c in reading.counts
         ],
-        "planned": reading.planned,
+        "whole": reading.whole,
         "speeds": {key: _interval(value) for key, value in reading.speeds.items()},
         "speed_ups": {key: _interval(value) for key, value in reading.speed_ups.items()},
         "statuses": dict(reading.statuses),
@@ -87,7 +87,7 @@ def from_json(data: Mapping[str, Any]) -> Reading:
             )
             for name, prompt, steps, correct, proposed, histogram in data["counts"]
         ),
-        planned=int(data["planned"]),
+        whole=bool(data["whole"]),
         speeds={key: Interval(**value) for key, value in data["speeds"].items()},
         speed_ups={key: Interval(**value) for key, value in data["speed_ups"].items()},
         statuses={str(key): str(value) for key, value in data["statuses"].items()},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from eagle3_checks.bisect.command import resolver, search_points, tell
 from eagle3_checks.bisect.criterion import Criterion, parse
 from eagle3_checks.bisect.document import by_files
-from eagle3_checks.bisect.launch import launch
+from eagle3_checks.bisect.launch import Enough, launch
 from eagle3_checks.bisect.points import Point, PointError
 from eagle3_checks.bisect.readings import Reading
 from eagle3_checks.bisect.run import Outcome, Resolve
@@ -36,12 +35,12 @@ def search_releases(arguments: argparse.Namespace) -> int:
     listed = versions(arguments.versions)
     plain = resolver(arguments)
     points = {v: Point(name=v, overrides={"server.sglang": v}) for v in listed}
-    first = plain(points[listed[0]], False).profile
+    first = plain(points[listed[0]]).profile
     if not first.drafter.path:
         raise PointError("no drafter is given: --draft MODEL, or one in the profile (drafter.path)")
     if parse(arguments.by).static:
         return search_points(list(points.values()), arguments, remarks=_contract(plain))
-    errors = errors_by_version(listed, lambda v: plain(points[v], False))
+    errors = errors_by_version(listed, lambda v: plain(points[v]))
     for line in labelled(_files(errors)):
         print(line)
     turn = first_change(errors)
@@ -57,15 +56,14 @@ def search_releases(arguments: argparse.Namespace) -> int:
     print()
 
     @functools.cache
-    def resolve(name: str, more: bool) -> Resolved:  # noqa: FBT001 - part of the key
-        usual = plain(points[name], more)
-        found = environments.get(name).overrides(usual.profile.server.env)
-        return plain(dataclasses.replace(points[name], overrides=found), more)
+    def resolve(name: str) -> Resolved:
+        found = environments.get(name).overrides(plain(points[name]).profile.server.env)
+        return plain(Point(name=name, overrides=found))
 
     return search_points(
         [points[v] for v in served],
         arguments,
-        resolve=lambda point, more: resolve(point.name, more),
+        resolve=lambda point: resolve(point.name),
         launcher=_checked,
         remarks=_contract(plain),
     )
@@ -83,9 +81,10 @@ def _environments(arguments: argparse.Namespace, *, cpu: bool) -> Environments:
     return Environments(folder=folder.resolve(), cpu=cpu, given=given, tell=tell)
 
 
-def _checked(resolved: Resolved, criterion: Criterion, artefacts: Path) -> Reading:
+def _checked(resolved: Resolved, criterion: Criterion, artefacts: Path, enough: Enough) -> Reading:
     """Launch, and take nothing from a server of another release than the one that was meant."""
-    reading, wanted = launch(resolved, criterion, artefacts), resolved.profile.server.sglang
+    reading = launch(resolved, criterion, artefacts, enough)
+    wanted = resolved.profile.server.sglang
     if reading.sglang in ("", wanted):
         return reading
     said = f"the server says that it is SGLang {reading.sglang}, not {wanted}"
@@ -133,7 +132,7 @@ def _contract(plain: Resolve) -> Callable[[Outcome], list[tuple[str, str]]]:
 
 def _changed(before: str, after: str, plain: Resolve) -> list[tuple[str, str]]:
     point = Point(name=after, overrides={"server.sglang": after})
-    with Gate(plain(point, False), Path()) as gate:
+    with Gate(plain(point), Path()) as gate:
         target = gate.files.target
     kinds = target.raw.get("architectures") if target else None
     known = kinds[0] if isinstance(kinds, list) and kinds and isinstance(kinds[0], str) else ""

@@ -13,20 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from eagle3_checks.bisect.cache import Cache
-from eagle3_checks.bisect.criterion import Criterion, figure
-from eagle3_checks.bisect.launch import launch
+from eagle3_checks.bisect.criterion import Criterion, contrast, figure, shares
+from eagle3_checks.bisect.launch import Enough, launch
 from eagle3_checks.bisect.points import Point, identity, target_identity
 from eagle3_checks.bisect.readings import Reading
 from eagle3_checks.bisect.search import Boundary, Side, search
 from eagle3_checks.facts import Interval
 from eagle3_checks.measure.machine import hardware
 from eagle3_checks.measure.prompts import load_prompts
-from eagle3_checks.profile import Profile, Resolved
+from eagle3_checks.measure.statistics import LEVEL
+from eagle3_checks.profile import Resolved
 from eagle3_checks.settings import flatten
 from eagle3_checks.verdict import Status
 
-LONGER = 4
-"""Times as many requests where speed was too noisy; of prompts, all there are are sent."""
 _UNKEYED = (
     "name",
     "description",
@@ -42,9 +41,9 @@ _UNKEYED = (
 """Starts of keys that do not change a reading, or stand in its key in another form."""
 _UNSAFE = re.compile(r"[^\w.-]+")
 
-Resolve = Callable[[Point, bool], Resolved]
-"""`resolve(point, longer)`: the profile that serves a point."""
-Launch = Callable[[Resolved, Criterion, Path], Reading]
+Resolve = Callable[[Point], Resolved]
+"""The profile that serves a point."""
+Launch = Callable[[Resolved, Criterion, Path, Enough], Reading]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +56,6 @@ class Measured:
     """Above the threshold, or the rule passed; None where it cannot be told."""
     kept: bool
     """Whether an earlier run had made it."""
-    longer: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +65,6 @@ class Outcome:
     points: tuple[Point, ...]
     criterion: Criterion
     measured: dict[int, list[Measured]]
-    level: float
     threshold: float | None
     given: bool
     """Whether the threshold was asked for; otherwise it lies halfway between the ends."""
@@ -76,6 +73,11 @@ class Outcome:
     """Whether the first end is the good one."""
     trouble: str = ""
     """Why no boundary was searched for."""
+
+    @property
+    def paired(self) -> bool:
+        """Whether points were held against the ends prompt by prompt."""
+        return not self.given and self.criterion.stage == "acceptance"
 
     @property
     def launches(self) -> int:
@@ -121,15 +123,16 @@ class Bisect:
         self._tell = tell
         self._launch = launcher
         self._first_good = True
-        error = resolve(self.points[0], False).profile.judging.error
+        self._ends: tuple[Reading, Reading] | None = None
+        error = resolve(self.points[0]).profile.judging.error
         # One share of the error for each launch, so that all verdicts together err that rarely.
-        self.level = 1 - error / (math.ceil(math.log2(len(points))) + 3)
+        self._level = 1 - error / (math.ceil(math.log2(len(points))) + 3)
 
     def run(self) -> Outcome:
         """Verify the ends, search, and confirm. Raises OSError where a reading cannot be kept."""
         boundary, trouble = None, ""
         try:
-            self._ends()
+            self._verify_ends()
             boundary = search(len(self.points), self._ask)
         except EndError as error:
             trouble = str(error)
@@ -137,7 +140,6 @@ class Bisect:
             points=self.points,
             criterion=self.criterion,
             measured=dict(sorted(self.measured.items())),
-            level=self.level,
             threshold=self.threshold,
             given=self._given,
             boundary=boundary,
@@ -145,97 +147,101 @@ class Bisect:
             trouble=trouble,
         )
 
-    def _ends(self) -> None:
+    def _verify_ends(self) -> None:
         """Measure both ends, and settle the threshold where none was given. Raises EndError."""
         first, last = 0, len(self.points) - 1
-        if self.criterion.kind == "rule" or self._given:
-            ends = [self._decided(index, 1).good for index in (first, last)]
-        else:
-            ends = self._apart(first, last)
+        between = self.criterion.kind != "rule" and not self._given
+        pair = [self._measure(index, 1, all_of_it=between) for index in (first, last)]
+        if between and None not in (pair[0].figure, pair[1].figure):
+            self._settle(pair[0], pair[1])
+        ends = [self.measured[index][0].good for index in (first, last)]
         for index, good in zip((first, last), ends, strict=True):
             if good is None:
-                raise EndError(f"{self.points[index].name} cannot be told: {self._why(index)}")
+                why = self.measured[index][0].reading.trouble or "too noisy"
+                raise EndError(f"{self.points[index].name} cannot be told: {why}")
         if ends[0] == ends[1]:
             word = "good" if ends[0] else "bad"
             raise EndError(f"both ends are {word} by {self.criterion.name}; there is no boundary")
         self._first_good = bool(ends[0])
 
-    def _apart(self, first: int, last: int) -> list[bool | None]:
-        """Put the threshold halfway between two ends whose intervals do not overlap."""
-        for longer in (False, True):
-            if longer and not self._more(first):
-                break
-            pair = [self._measure(index, 1, longer=longer) for index in (first, last)]
-            figures = [m.figure for m in pair]
-            if figures[0] is None or figures[1] is None:
-                return [None if f is None else True for f in figures]
-            low, high = sorted(figures, key=lambda f: f.value if f else 0.0)
-            if low and high and low.high < high.low:
-                self.threshold = (low.value + high.value) / 2
-                self._settle()
-                return [figures[0] is high, figures[1] is high]
-        raise EndError(
-            f"the ends do not differ by {self.criterion.name} as far as this many prompts can "
-            "tell: their intervals overlap; give --threshold, or more prompts (prompts.limit)"
-        )
-
-    def _settle(self) -> None:
-        """Judge what was measured before the threshold was known."""
+    def _settle(self, first: Measured, last: Measured) -> None:
+        """Put the threshold halfway between ends that differ for certain. Raises EndError."""
+        pair = first.reading, last.reading
+        a, b = first.figure, last.figure
+        if a is None or b is None:
+            return
+        counted = [shares(self.criterion, reading) for reading in pair]
+        if all(counted):
+            apart = contrast([(1.0, counted[0]), (-1.0, counted[1])], self._level)
+            differ = apart is not None and (apart.low > 0 or apart.high < 0)
+        else:
+            differ = a.high < b.low or b.high < a.low
+        if not differ:
+            raise EndError(
+                f"the ends do not differ by {self.criterion.name} as far as this many prompts "
+                f"can tell ({a.value:.2f} and {b.value:.2f}); give --threshold, or more prompts"
+            )
+        self.threshold, self._ends = (a.value + b.value) / 2, pair
         for index, entries in self.measured.items():
-            self.measured[index] = [self._judged(m.reading, m.kept, m.longer) for m in entries]
+            self.measured[index] = [self._judged(m.reading, kept=m.kept) for m in entries]
 
     def _ask(self, index: int, number: int) -> Side:
-        good = self._decided(index, number).good
+        good = self._measure(index, number).good
         if good is None:
             return Side.OPEN
         return Side.FIRST if good == self._first_good else Side.LAST
 
-    def _decided(self, index: int, number: int) -> Measured:
-        """Measure a point, and longer where that may decide what is open."""
-        found = self._measure(index, number)
-        statuses = found.reading.statuses.values()
-        noisy = Status.INCONCLUSIVE in statuses or (found.figure and not found.reading.trouble)
-        if found.good is None and noisy and self._more(index):
-            found = self._measure(index, number, longer=True)
-        return found
+    def _measure(self, index: int, number: int, *, all_of_it: bool = False) -> Measured:
+        """Measure a point: what the profile asks for, and more where that may decide."""
 
-    def _measure(self, index: int, number: int, *, longer: bool = False) -> Measured:
+        def enough(reading: Reading) -> bool:
+            return not all_of_it and self._judged(reading).good is not None
+
         point = self.points[index]
-        reading, kept = self._read(point, number, longer=longer)
-        found = self._judged(reading, kept, longer)
+        reading, kept = self._read(point, number, enough)
+        found = self._judged(reading, kept=kept)
         self.measured.setdefault(index, []).append(found)
-        self._tell(told(point, found, kept=kept))
+        self._tell(told(point, found))
         return found
 
-    def _read(self, point: Point, number: int, *, longer: bool) -> tuple[Reading, bool]:
-        resolved = self._resolve(point, longer)
+    def _read(self, point: Point, number: int, enough: Enough) -> tuple[Reading, bool]:
+        resolved = self._resolve(point)
         drafter = resolved.profile.drafter.path
         known = _identity(drafter)
         if known is None:
             return Reading(trouble=f"{drafter}: its files cannot be read", launched=False), False
-        key = self._key(resolved, known, number, longer=longer)
+        key = self._key(resolved, known, number)
         kept = self._cache.get(key)
-        if kept is not None:
+        if kept is not None and (kept.whole or enough(kept)):
             return kept, True
-        place = _UNSAFE.sub("_", f"{point.name}-{number}{'-longer' if longer else ''}")
-        reading = self._launch(resolved, self.criterion, self._folder / "launches" / place)
+        place = self._folder / "launches" / _UNSAFE.sub("_", f"{point.name}-{number}")
+        reading = self._launch(resolved, self.criterion, place, enough)
         self._cache.put(key, reading)
         return reading, False
 
-    def _judged(self, reading: Reading, kept: bool, longer: bool) -> Measured:  # noqa: FBT001
-        seen = None if reading.trouble else figure(self.criterion, reading, self.level)
+    def _judged(self, reading: Reading, *, kept: bool = False) -> Measured:
+        level = self._level if self._given else LEVEL
+        seen = None if reading.trouble else figure(self.criterion, reading, level)
         good: bool | None = None
         if self.criterion.kind == "rule":
             status = reading.statuses.get(self.criterion.code, "")
             good = {Status.PASS.value: True, Status.FAIL.value: False}.get(status)
         elif seen is not None and self.threshold is not None:
-            good = True if seen.low >= self.threshold else None
-            good = False if seen.high < self.threshold else good
-        return Measured(reading=reading, figure=seen, good=good, kept=kept, longer=longer)
+            held, bound = self._against_ends(reading) or seen, self.threshold
+            bound = 0.0 if held is not seen else bound
+            good = True if held.low >= bound else False if held.high < bound else None
+        return Measured(reading=reading, figure=seen, good=good, kept=kept)
 
-    def _key(
-        self, resolved: Resolved, drafter: str, number: int, *, longer: bool
-    ) -> dict[str, Any]:
+    def _against_ends(self, reading: Reading) -> Interval | None:
+        """Return how far a reading is above the middle of the ends, prompt by prompt."""
+        if self._ends is None:
+            return None
+        own, first, last = (shares(self.criterion, r) for r in (reading, *self._ends))
+        if not (own and first and last):
+            return None
+        return contrast([(1.0, own), (-0.5, first), (-0.5, last)], self._level)
+
+    def _key(self, resolved: Resolved, drafter: str, number: int) -> dict[str, Any]:
         profile = resolved.profile
         judged = self.criterion.kind == "rule"  # its floors decide, not a threshold of ours
         flags = {
@@ -252,33 +258,15 @@ class Bisect:
             "hardware": hardware(profile),
             "stage": self.criterion.stage,
             "number": number,
-            "longer": longer,
         }
 
-    def _more(self, index: int) -> bool:
-        """Whether a longer measurement is more than the one that was made."""
-        if self.criterion.stage in ("throughput", "compared"):
-            return True
-        short, whole = (self._resolve(self.points[index], w).profile for w in (False, True))
-        return len(load_prompts(whole.prompts).prompts) > len(load_prompts(short.prompts).prompts)
 
-    def _why(self, index: int) -> str:
-        last = self.measured[index][-1]
-        return last.reading.trouble or "too noisy"
-
-
-def longer(profile: Profile) -> dict[str, Any]:
-    """Return the settings of a longer measurement: all prompts of the sets, more requests."""
-    return {"prompts.limit": 0, "speed.requests": LONGER * profile.speed.requests}
-
-
-def told(point: Point, found: Measured, *, kept: bool) -> str:
+def told(point: Point, found: Measured) -> str:
     """Return a line about one measurement, as it is made."""
     value = found.figure
     shown = f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]" if value else ""
-    shown = shown or ", ".join(found.reading.statuses.values()) or found.reading.trouble
-    how = "kept from an earlier run" if kept else "measured longer" if found.longer else ""
-    return "   ".join(filter(None, (point.name, shown, how)))
+    shown = shown or found.reading.trouble or ", ".join(found.reading.statuses.values())
+    return "   ".join((point.name, shown, *(("kept from an earlier run",) if found.kept else ())))
 
 
 _identity = functools.cache(identity)

@@ -36,8 +36,8 @@ def answer(outcome: Outcome) -> Iterator[tuple[str, str]]:
     """Yield the answer as labelled sentences."""
     if outcome.threshold is not None:
         where = "" if outcome.given else ", halfway between the ends"
-        level = f"{outcome.level:.1%}".replace("%", " %")
-        yield "threshold", f"{outcome.threshold:.2f}{where}; intervals at {level}"
+        how = "; told prompt by prompt against both" if outcome.paired else ""
+        yield "threshold", f"{outcome.threshold:.2f}{where}{how}"
     yield from _boundary(outcome)
     launches = f"{outcome.launches} of this run"
     kept = f", {outcome.kept} measurements kept from earlier ones" if outcome.kept else ""
@@ -111,8 +111,7 @@ def _table(outcome: Outcome, width: int) -> Iterator[str]:
             yield f"  … {unmeasured} not measured"
             unmeasured = 0
         for number, entry in enumerate(entries):
-            name = _clipped(harmless(point.name)) if number == 0 else "  again"
-            name = "  measured longer" if number and entry.longer else name
+            name = "  again" if number else _clipped(harmless(point.name))
             plot = _plot(entry.figure, outcome.threshold, low, high, plotted)
             word = "open" if entry.good is None else "good" if entry.good else "bad"
             row = f"{name:{NAME}}  {_figure(entry):<{FIGURE}}  {word:{WORD}}  {plot}"
