@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eagle3_checks.bisect import command as bisect
+from eagle3_checks.selftest import command as selftest
 from eagle3_checks.verdict import ExitCode, Verdict, exit_code
 
 SOURCE = "a folder, or a hub id org/name[@revision]"
@@ -136,6 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     gate.set_defaults(run=_gate)
 
     bisect.add(commands)
+    selftest.add(commands)
 
     repackage = commands.add_parser(
         "repackage",

@@ -39,6 +39,8 @@ from eagle3_checks.verdict import Finding, Status, Verdict, judge
 FILE_FACTS = frozenset({"manifest", "vocab", "draft", "target", "tokenizer", "values"})
 STARTS = "SRV003"
 """The rule that the server starts and stays up."""
+ACCEPTED_TOO_LITTLE = ("ACC001", "ACC002", "ACC005")
+"""The rules whose failure a replay is to explain."""
 END_NOTICE_SECONDS = 2.0
 VERSION_SCRIPT = "import importlib.metadata as m; print(m.version('sglang'))"
 
@@ -211,6 +213,8 @@ class Gate(Measurements):
         """Run what the profile asks for and no rule needs."""
         if self.profile.replay.source != "none":
             self._fact("replayed")
+            if any(f.is_error for f in self.findings() if f.code in ACCEPTED_TOO_LITTLE):
+                self._fact("trials")
 
     def not_replayed(self) -> str:
         """Say why there is no replay although one was asked for, or nothing."""

@@ -21,6 +21,7 @@ from eagle3_checks.facts import (
     RequestSample,
     ServerSeen,
     Throughput,
+    Trials,
 )
 from eagle3_checks.measure.acceptance import Server as Answering
 from eagle3_checks.measure.acceptance import shuffled
@@ -38,6 +39,7 @@ from eagle3_checks.measure.throughput import against_base
 from eagle3_checks.profile import Profile, Speculation
 from eagle3_checks.replaying import ReplayError, replay_device, replay_profile
 from eagle3_checks.server.protocol import Server
+from eagle3_checks.trying import try_profile
 from eagle3_checks.verdict import Judgements
 
 END_NOTICE_SECONDS = 2.0
@@ -238,6 +240,20 @@ class Measurements(ABC):
             try:
                 return replay_profile(
                     self.profile, self.files, self.contract, self._sent(), progress=self.progress
+                )
+            except ReplayError as error:
+                raise StageBlocked(str(error)) from error
+
+    @cached_property
+    def trials(self) -> Trials:
+        """What the drafter reaches with one thing changed, where a replay was asked for."""
+        if self.profile.replay.source == "none":
+            raise StageBlocked("no replay was asked for (--eagle3-replay)")
+        self._fact("replayed")
+        with self._timed("trials"):
+            try:
+                return try_profile(
+                    self.profile, self.files, self.contract, self._sent(), self.samples
                 )
             except ReplayError as error:
                 raise StageBlocked(str(error)) from error

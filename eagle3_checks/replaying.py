@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from eagle3_checks.checkpoint.files import CheckpointError
 from eagle3_checks.checkpoint.hub import local_folder
@@ -20,6 +21,9 @@ from eagle3_checks.profile import Profile
 from eagle3_checks.server.arguments import flags
 from eagle3_checks.server.device import detect_device
 
+if TYPE_CHECKING:
+    from eagle3_checks.reference.oracle import Asked, Plan
+
 
 class ReplayError(RuntimeError):
     """A drafter or target that cannot be replayed; the message says why and what to do."""
@@ -34,27 +38,38 @@ def replay_profile(
     progress: Progress = SILENT,
 ) -> Replayed:
     """Run the drafter on the target's true aux states, over these prompts. Raises ReplayError."""
-    boundaries = true_boundaries(files, contract)
-    with _told():
-        from eagle3_checks.reference.oracle import Asked, Plan, from_transformers  # noqa: PLC0415
+    with told():
+        from eagle3_checks.reference.oracle import from_transformers  # noqa: PLC0415
 
-        plan = Plan(
-            target=_folder(profile.target.path),
-            drafter=_folder(profile.drafter.path),
-            boundaries=boundaries,
-            speculation=profile.speculation,
-            new_tokens=profile.prompts.max_new_tokens,
-            ends=files.tokenizer.ends if files.tokenizer else (),
-            chat=profile.prompts.chat_template,
-            device=replay_device(profile),
-            dtype=_dtype(profile, files),
-        )
-        asked = [
-            Asked(prompt_id=p.id, prompt_set=p.set, text=p.text, messages=p.messages)
-            for p in prompts
-        ]
-        samples = _watched(from_transformers(plan, asked), len(asked), progress)
+        plan = plan_of(profile, files, contract)
+        samples = _watched(from_transformers(plan, asked(prompts)), len(prompts), progress)
     return Replayed(source="transformers", acceptance=summarise(samples, profile.speculation))
+
+
+def plan_of(profile: Profile, files: Subject, contract: Contract) -> Plan:
+    """Say what is run, and as what. Raises ReplayError."""
+    from eagle3_checks.reference.oracle import Plan  # noqa: PLC0415 - torch is optional and slow
+
+    return Plan(
+        target=_folder(profile.target.path),
+        drafter=_folder(profile.drafter.path),
+        boundaries=true_boundaries(files, contract),
+        speculation=profile.speculation,
+        new_tokens=profile.prompts.max_new_tokens,
+        ends=files.tokenizer.ends if files.tokenizer else (),
+        chat=profile.prompts.chat_template,
+        device=replay_device(profile),
+        dtype=_dtype(profile, files),
+    )
+
+
+def asked(prompts: Sequence[Prompt]) -> list[Asked]:
+    """Return the prompts as the reference takes them."""
+    from eagle3_checks.reference.oracle import Asked  # noqa: PLC0415
+
+    return [
+        Asked(prompt_id=p.id, prompt_set=p.set, text=p.text, messages=p.messages) for p in prompts
+    ]
 
 
 def true_boundaries(files: Subject, contract: Contract) -> tuple[int, ...]:
@@ -97,7 +112,7 @@ def _watched(
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def told() -> Iterator[None]:
     """Turn what stops the reference into ReplayError."""
     try:
         from eagle3_checks.reference import oracle  # noqa: PLC0415 - torch is optional and slow

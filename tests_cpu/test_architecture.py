@@ -31,7 +31,8 @@ BELOW: dict[str, set[str]] = {
 LOW = set(BELOW)
 BELOW |= {
     "replaying": LOW,
-    "measuring": LOW | {"replaying"},
+    "trying": LOW | {"replaying"},
+    "measuring": LOW | {"replaying", "trying"},
     "gate": LOW | {"measuring"},
     "inspection": LOW | {"report"},
     "report": LOW | {"gate"},
@@ -39,7 +40,8 @@ BELOW |= {
     "doctor": LOW,
     "session": LOW | {"gate", "report"},
     "plugin": LOW | {"gate", "report", "session"},
-    "cli": LOW | {"gate", "report", "session", "inspection", "doctor", "bisect"},
+    "selftest": LOW | {"gate", "report"},
+    "cli": LOW | {"gate", "report", "session", "inspection", "doctor", "bisect", "selftest"},
     "__main__": {"cli"},
     "__init__": set(),
 }

@@ -41,7 +41,7 @@ CAUSES: Mapping[str, Known] = {
         "the aux states are not fused", "Let the target hand over what fc takes.", INSPECT
     ),
     "aux-layers": _known(
-        "the target captures other layers than the drafter was trained on",
+        "other aux states are captured than the drafter was trained on",
         "State the training's layers in eagle_config, in SGLang's counting.",
         REPACKAGE,
     ),

@@ -42,7 +42,7 @@ class Evidence:
     trials: Trials | None = None
     wiring: Wiring | None = None
     floor: float | None = None
-    """Accept length that was asked for."""
+    """Accept length that was asked for, and not reached."""
     subject: Subject = field(default_factory=Subject)
 
     def failed(self, *families: str) -> tuple[Finding, ...]:

@@ -8,8 +8,9 @@ from eagle3_checks.verdict import Cause, Confidence, Finding, Severity, Step
 
 SYMPTOMS = (*LOW, "SPD001", "SPD004")
 """What is to be explained, and explains nothing."""
-ORDER = ("SRC", "SRV", "KEY", "FUS", "VOC", "CFG", "VAL", "WIR", "LOS", "ACC", "SPD")
-"""Nearest to the root first: the files, what the server does with them, what is measured."""
+ORDER = ("SRC", "SRV", "CFG", "VOC", "FUS", "KEY", "VAL", "WIR", "LOS", "ACC", "SPD")
+"""Nearest to the root first: files and flags, what a loader makes of them, what is seen in the
+server, what is measured."""
 BEARING = frozenset(
     {"CFG008", "CFG011", "CFG016", "CFG017", "CFG019", "CFG020", "FUS009", "FUS010", "FUS011"}
     | {"KEY002", "VOC003", "VOC006", "VAL001", "VAL002", "VAL003", "VAL004", "VAL005"}

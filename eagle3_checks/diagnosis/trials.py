@@ -11,6 +11,9 @@ from eagle3_checks.verdict import Confidence
 MENDS = 1.5
 """Ratio of correct drafts a verify step, with a change and without, from which on it helps; with
 no floor, also what counts as mended."""
+HELPS, ENOUGH = 0.5, 0.8
+"""Shares of what the served accept length lacks: from the one on a change helps, from the other on
+it mends. Not all of it, since trials see fewer prompts."""
 LEAST = 0.15
 """Accept length that a change must win to count at all."""
 RIVAL = 0.9
@@ -24,20 +27,20 @@ APART = 0.1
 def mending(evidence: Evidence) -> Iterator[tuple[Trial, Confidence]]:
     """Yield the changes of the drafter that help, the best of each cause, and what they prove.
 
-    One change that alone reaches the floor proves its cause, if no other cause's does as well.
+    One change that alone wins what is missing proves its cause, if no other's does as well.
     """
     trials = evidence.trials
     if trials is None:
         return
-    before, wanted = trials.unchanged.accept_length, evidence.floor or float("inf")
-    enough = min(wanted, 1 + MENDS * (before - 1))
-    helping = [t for t in trials.repairs if t.accept_length >= max(before + LEAST, enough)]
+    before, missing = trials.unchanged.accept_length, _missing(evidence)
+    enough = min(HELPS * missing, (MENDS - 1) * (before - 1))
+    helping = [t for t in trials.repairs if t.accept_length - before >= max(LEAST, enough)]
     best = _best_of_each(helping, key=lambda t: -t.accept_length)
     if not best:
         return
     win = best[0].accept_length - before
     rivals = [t for t in best if t.accept_length - before >= RIVAL * win]
-    mended = evidence.floor is not None and best[0].accept_length >= evidence.floor
+    mended = win >= ENOUGH * missing
     for trial in best:
         if trial not in rivals:
             yield trial, Confidence.SUSPECTED
@@ -45,6 +48,14 @@ def mending(evidence: Evidence) -> Iterator[tuple[Trial, Confidence]]:
             yield trial, Confidence.PROVEN
         else:
             yield trial, Confidence.LIKELY
+
+
+def _missing(evidence: Evidence) -> float:
+    """Return what the served accept length lacks; infinite where nothing was asked for."""
+    served = evidence.acceptance.accept_length if evidence.acceptance else None
+    if served is None or evidence.floor is None:
+        return float("inf")
+    return evidence.floor - served.value
 
 
 def refuted(evidence: Evidence, name: str) -> str:
@@ -81,7 +92,9 @@ def closest_faults(evidence: Evidence) -> Iterator[tuple[Trial, Confidence]]:
 
 
 def _distance(trial: Trial, served: Acceptance) -> float:
-    """Return how far a trial is from what was served: by position, or by length in a tree."""
+    """Return how far a trial is from what was served: by prompt, by position, or by length."""
+    if trial.distance is not None:
+        return trial.distance
     if served.per_position:
         pairs = zip(trial.per_position, served.per_position, strict=False)
         return sum(abs(one - other) for one, other in pairs)

@@ -21,7 +21,7 @@ from eagle3_checks.reference.changes import Known, changes, sharing, with_weight
 from eagle3_checks.reference.checkpoint import load_drafter
 from eagle3_checks.reference.greedy import Encoder, GreedyTarget
 from eagle3_checks.reference.oracle import Asked, Plan, check_width, encode
-from eagle3_checks.reference.replay import Text, replay
+from eagle3_checks.reference.replay import Text, counted, verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +93,7 @@ def try_changes(plan: Plan, asked: Sequence[Asked], served: Iterable[RequestSamp
     `served` are the counts that the server reported of the same prompts. Raises what a replay
     raises.
     """
-    counted = {(s.prompt_set, s.prompt_id): s.histogram for s in served if s.histogram}
+    reported = {(s.prompt_set, s.prompt_id): s.histogram for s in served if s.histogram}
     dtype = getattr(torch, plan.dtype)
     target = GreedyTarget(plan.target, plan.boundaries, dtype, plan.device)
     drafter = load_drafter(
@@ -107,10 +107,10 @@ def try_changes(plan: Plan, asked: Sequence[Asked], served: Iterable[RequestSamp
     def tried(case: Case) -> Trial:
         count = Count()
         for read in texts:
-            count.add(
-                replay(case.drafter, read.fed(case), plan.speculation, plan.new_tokens, plan.ends)
-            )
-        return count.trial(case, counted)
+            text = read.fed(case)
+            _, walk = verify(case.drafter, text, plan.speculation, plan.new_tokens, plan.ends)
+            count.add(counted(text, walk, plan.speculation, plan.new_tokens))
+        return count.trial(case, reported)
 
     told = tried(unchanged)
     return Trials(
@@ -162,9 +162,12 @@ class _Cases:
         first.d2t = torch.zeros_like(first.d2t)
         yield self._case("vocabulary", "no d2t", first)
         yield self._case("positions", f"positions {OFFSET} off while drafting", _off(self.drafter))
-        empty = sharing(self.drafter)
-        for parameter in empty.midlayer.parameters():
-            parameter.data = torch.zeros_like(parameter)
+        blank = {
+            f"midlayer.{name.removesuffix('.weight')}": torch.zeros_like(weight)
+            for name, weight in self.drafter.midlayer.named_parameters()
+            if name.endswith(".weight")
+        }
+        empty = with_weights(self.drafter, **blank)
         yield self._case("loaded-weights", "a decoder layer of zeros", empty)
 
     def ablations(self) -> Iterator[Case]:

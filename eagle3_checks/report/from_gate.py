@@ -9,6 +9,7 @@ from eagle3_checks.gate import Gate
 from eagle3_checks.measure.baseline import BaselineError
 from eagle3_checks.measure.run import history
 from eagle3_checks.report.result import Result, build_result, plain, subject_of
+from eagle3_checks.verdict import Cause
 
 
 def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
@@ -23,6 +24,7 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
         "acceptance": acceptance,
         "replayed": gate.replayed if gate.has("replayed") else None,
         "not_replayed": gate.not_replayed(),
+        "trials": gate.trials if gate.has("trials") else None,
         "throughput": throughput,
         "parity": gate.parity if gate.has("parity") else None,
         "looping": gate.looping if gate.has("looping") else None,
@@ -53,8 +55,15 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
         environment=environment,
         resolved=gate.resolved,
         reproduce=reproduce,
-        causes=diagnose(evidence_of(gate, subject_of(subject, reproduce))),
+        causes=diagnosed(gate, reproduce),
     )
+
+
+def diagnosed(gate: Gate, reproduce: str = "") -> tuple[Cause, ...]:
+    """Return the causes of what the gate has found so far."""
+    profile = gate.profile
+    subject = {"target": profile.target.path, "drafter": profile.drafter.path}
+    return diagnose(evidence_of(gate, subject_of(subject, reproduce)))
 
 
 def evidence_of(gate: Gate, subject: Subject) -> Evidence:
@@ -64,9 +73,9 @@ def evidence_of(gate: Gate, subject: Subject) -> Evidence:
         findings=gate.findings(),
         acceptance=acceptance,
         wiring=wiring,
-        replayed=getattr(gate, "replayed", None) if gate.has("replayed") else None,
-        trials=getattr(gate, "trials", None) if gate.has("trials") else None,
-        floor=gate.floors.accept_length,
+        replayed=gate.replayed if gate.has("replayed") else None,
+        trials=gate.trials if gate.has("trials") else None,
+        floor=_missed(gate),
         subject=subject,
     )
 
@@ -82,3 +91,14 @@ def _baseline(gate: Gate) -> dict[str, Any]:
         past = ()
     continued = seen.state in ("written", "updated", "alike")  # this run is the last entry then
     return {"baseline": seen, "history": list(past[:-1] if continued else past)}
+
+
+def _missed(gate: Gate) -> float | None:
+    """Return the accept length that was asked for and not reached, the higher of two."""
+    missed = {f.code for f in gate.findings() if f.is_error}
+    wanted = []
+    if "ACC001" in missed:
+        wanted.append(gate.floors.accept_length)
+    if "ACC005" in missed and gate.has("baseline") and gate.baseline.accept_length:
+        wanted.append(gate.baseline.accept_length * (1 - gate.baseline.margin))
+    return max((w for w in wanted if w), default=gate.floors.accept_length)

@@ -120,7 +120,7 @@ DEFECTS: tuple[Defect, ...] = (
         name="one-aux-state",
         title="one aux state stated: it is as wide as the embedding, and fc is skipped",
         kind="fusion-skipped",
-        cause="fusion",
+        cause="aux-layers",
         codes=("CFG020", "FUS003", "FUS005"),
         plant=planting(config(num_aux_hidden_states=1), one("fc.weight", first_block)),
     ),
@@ -175,7 +175,6 @@ DEFECTS: tuple[Defect, ...] = (
         kind="aux-convention",
         cause="aux-layers",
         warns=("FUS009",),
-        served=True,
         plant=planting(config(**_stated(2, 4, 5))),
     ),
     Config(

@@ -29,8 +29,12 @@ class Planted:
     """The SGLang version by which its files are judged."""
     damage: str = ""
     """Name of the damage done to the running server (`EAGLE3_DAMAGE`)."""
+    compared: bool = True
+    """Whether its acceptance is held against the healthy pair's."""
     served: bool = False
     """Whether the served rows of the matrix have it: the server starts and answers."""
+    warns: tuple[str, ...] = ()
+    """Rules that warn of its files and flags; of a healthy variant, those that may."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +47,6 @@ class Defect(Planted):
     """Name of the cause that the diagnosis must put first."""
     codes: tuple[str, ...] = ()
     """Rules that fail as errors on its files and flags, before a server is started."""
-    warns: tuple[str, ...] = ()
-    """Rules that warn of its files and flags."""
     served_codes: tuple[str, ...] = ("ACC001",)
     """Rules that fail, among others, where it is served."""
     healthy_from: str | None = None
@@ -59,6 +61,3 @@ class Defect(Planted):
 @dataclass(frozen=True, kw_only=True)
 class Variant(Planted):
     """A pair that is healthy, though it looks different: an alarm about it is a false one."""
-
-    warns: tuple[str, ...] = ()
-    """Rules that may warn of it: a warning is no alarm."""

@@ -10,14 +10,23 @@ from eagle3_checks.reference.defects.planting import (
     CONFIG,
     GONE,
     WEIGHTS,
+    Tensors,
     added,
     config,
     dropped,
     one,
     planting,
     renamed,
+    tensors,
 )
-from eagle3_checks.reference.defects.values import first_block, half, redrawn
+from eagle3_checks.reference.defects.values import (
+    first_block,
+    floats,
+    half,
+    redrawn,
+    reordered_blocks,
+)
+from eagle3_checks.reference.tensorfile import read_tensors
 
 File = partial(Defect, where="file")
 OWN = {"embed_tokens.weight": redrawn(0.02)(half([0] * 2048 * 128, 2048, 128))}
@@ -54,6 +63,23 @@ def _pickled(pair: Path) -> None:
 
 def _no_target_config(pair: Path) -> None:
     (pair / "target" / CONFIG).unlink()
+
+
+def _mirrored(pair: Path) -> None:
+    """Give the drafter the target's embedding with its dimensions in reverse, and no other."""
+    own = read_tensors(pair / "target" / WEIGHTS)[0]["model.embed_tokens.weight"]
+    inputs = tuple(f"midlayer.self_attn.{part}_proj.weight" for part in "qkv")
+    norm = "midlayer.input_layernorm.weight"
+
+    def mirrored(held: Tensors) -> Tensors:
+        width = own.shape[1]
+        back = [*range(width)[::-1], *range(width, 2 * width)]
+        changed = {name: reordered_blocks(*back)(held[name]) for name in inputs}
+        changed[norm] = half(floats(held[norm])[::-1], width)
+        changed["embed_tokens.weight"] = reordered_blocks(*range(width)[::-1])(own)
+        return held | changed
+
+    tensors(mirrored)(pair)
 
 
 DEFECTS: tuple[Defect, ...] = (
@@ -177,7 +203,8 @@ DEFECTS: tuple[Defect, ...] = (
         kind="embedding-discarded",
         cause="embedding",
         warns=("KEY006", "VAL006"),
-        plant=planting(config(embed_requires_grad=True), added(**OWN)),
+        served=True,
+        plant=planting(config(embed_requires_grad=True), _mirrored),
     ),
     File(
         name="embedding-random",

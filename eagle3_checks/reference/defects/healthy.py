@@ -101,6 +101,7 @@ VARIANTS: tuple[Variant, ...] = (
         name="tree",
         title="tree drafting: 3 steps, topk 4, 8 draft tokens",
         served=True,
+        compared=False,
         settings={
             "speculation.topk": 4,
             "speculation.draft_tokens": 8,
@@ -135,8 +136,10 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     File(
         name="head-borrowed",
-        title="no head of its own: the target's",
+        title="no head of its own: the target's (it was trained with one, so its floor is lower)",
         served=True,
+        settings={"floors.accept_length": 1.3, "floors.accept_rate": 0.1},
+        compared=False,
         plant=planting(config(draft_vocab_size=None), dropped(HEAD, "d2t", "t2d")),
     ),
     File(

@@ -73,4 +73,20 @@ DEFECTS: tuple[Defect, ...] = (
         cause="loaded-weights",
         damage="noisy-weights",
     ),
+    Server(
+        name="server-wrong-drafts",
+        title="a wrong draft is accepted now and then",
+        kind="text-garbled",
+        cause="losslessness",
+        served_codes=("LOS001",),
+        damage="accepts-wrong-drafts",
+    ),
+    Server(
+        name="server-token-zero",
+        title="part of every answer is token 0",
+        kind="text-garbled",
+        cause="losslessness",
+        served_codes=("LOS001", "LOS006"),
+        damage="token-zero",
+    ),
 )
