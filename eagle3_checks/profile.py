@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Literal
 
 Device = Literal["auto", "cuda", "cpu"]
+ReplaySource = Literal["none", "transformers", "server"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,15 +28,23 @@ class Server:
 
     url: str = ""
     """Attach to this server instead of starting one; it is never stopped."""
+    attach_anyway: bool = False
+    """Whether a server at ``url`` is measured although it is not the one described here."""
     device: Device = "auto"
     python: str = ""
     """Interpreter that has SGLang; this one where empty."""
     command: tuple[str, ...] = ()
-    """Replaces ``python -m sglang.launch_server``; flags are appended, ``{port}`` is filled in."""
+    """Replaces ``python -m sglang.launch_server``; flags are appended, ``{port}`` and ``{gpus}``
+    filled in."""
+    stop_command: tuple[str, ...] = ()
+    """Ends what ``command`` started elsewhere, as ``docker stop`` does; filled in likewise."""
     host: str = "127.0.0.1"
     port: int = 0
     """0 takes a free port."""
     tp: int = 1
+    gpus: int = 0
+    """GPUs of this host that launches share out among them, ``tp`` to each; 0 shares nothing out.
+    On the CPU engine, cores."""
     args: tuple[str, ...] = ()
     """Further SGLang flags, passed on as they are."""
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -43,6 +52,10 @@ class Server:
     """SGLang version to judge the files by; asked of the interpreter where empty."""
     start_timeout: float = 1800.0
     """Seconds from launch to the first answered request."""
+    stall_timeout: float = 300.0
+    """Seconds of a start without a new log line, CPU time or change of memory."""
+    hang_timeout: float = 10.0
+    """Seconds in which a server that has requests must show that it works on them."""
     request_timeout: float = 300.0
     """Seconds one request may take."""
 
@@ -137,6 +150,22 @@ class Baseline:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Replay:
+    """Whether the drafter is run offline too, on the target's true aux states."""
+
+    source: ReplaySource = "none"
+    """Where the states come from: the target run by transformers, or a server without a drafter."""
+    prompts: int = 0
+    """At most so many prompts, those first that were sent; 0 takes all that were."""
+    device: Device = "auto"
+    """Where the reference runs."""
+    states: str = ""
+    """Folder in which a server's states are kept, so that a replay can go on where it ended."""
+    max_gigabytes: float = 20.0
+    """Most that they may take on the disk."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Floors:
     """What a drafter must reach; a floor that is not given is not judged."""
 
@@ -167,6 +196,7 @@ class Profile:
     parity: Parity = field(default_factory=Parity)
     judging: Judging = field(default_factory=Judging)
     baseline: Baseline = field(default_factory=Baseline)
+    replay: Replay = field(default_factory=Replay)
     floors: Floors = field(default_factory=Floors)
 
     @property

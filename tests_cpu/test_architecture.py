@@ -16,6 +16,7 @@ BELOW: dict[str, set[str]] = {
     "facts": set(),
     "verdict": {"facts"},
     "shipped": set(),
+    "environments": set(),
     "profile": set(),
     "settings": {"profile", "shipped"},
     "checkpoint": {"facts"},
@@ -28,14 +29,21 @@ BELOW: dict[str, set[str]] = {
 }
 LOW = set(BELOW)
 BELOW |= {
-    "measuring": LOW,
+    "replaying": LOW,
+    "measuring": LOW | {"replaying"},
     "gate": LOW | {"measuring"},
     "inspection": LOW | {"report"},
     "report": LOW | {"gate"},
+    "bisect": LOW | {"measuring", "gate", "identity", "report"},
+    "compare": {"report", "verdict"},
+    "identity": LOW,
+    "sweep": LOW | {"gate", "identity", "report"},
     "doctor": LOW,
     "session": LOW | {"gate", "report"},
     "plugin": LOW | {"gate", "report", "session"},
-    "cli": LOW | {"gate", "report", "session", "inspection", "doctor"},
+    "cli": LOW
+    | {"gate", "report", "session", "inspection", "doctor"}
+    | {"bisect", "compare", "sweep"},
     "__main__": {"cli"},
     "__init__": set(),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -107,15 +107,42 @@ class _Reader:
         )
 
 
+def _wrappers(raw: Mapping[str, Any]) -> Iterator[FileProblem]:
+    """Tell what stands where a language model's config is looked for, and is none.
+
+    SGLang takes whatever is there, and stops at the first field that it asks for.
+    """
+    for key in WRAPPERS:
+        value = raw.get(key)
+        if value is not None and not isinstance(value, dict):
+            yield problem(
+                FileFault.UNREADABLE,
+                CONFIG,
+                f"{key} is {shown(repr(value), 60)}; it must be an object: SGLang takes it for the "
+                "language model's config and stops",
+                f"leave {key} out of config.json, or write the language model's config there",
+            )
+
+
 def read_draft_config(folder: Path) -> DraftConfig:
     """Read a drafter's config.json; faults are in `problems`, and nothing is raised."""
     raw, faults = _read(folder)
+    config = draft_config(raw, str(folder))
+    return replace(
+        config,
+        quantization=config.quantization or _quantization(folder),
+        problems=(*faults, *config.problems),
+    )
+
+
+def draft_config(raw: Mapping[str, Any], source: str = "") -> DraftConfig:
+    """Type the content of a drafter's config.json; faults are in `problems`."""
     top = _Reader(raw)
     nested = top.table("eagle_config") or {}
     eagle = _Reader(nested, "eagle_config.")
     before_fc = eagle.flag("norm_before_fc")
     config = DraftConfig(
-        source=str(folder),
+        source=source,
         raw=MappingProxyType(dict(raw)),
         architectures=top.texts("architectures"),
         model_type=top.text("model_type"),
@@ -143,10 +170,10 @@ def read_draft_config(folder: Path) -> DraftConfig:
         norm_before_fc=top.flag("norm_before_fc") if before_fc is None else before_fc,
         norm_output=top.flag("norm_output"),
         norm_before_residual=top.flag("norm_before_residual"),
-        quantization=top.table("quantization_config") or _quantization(folder),
+        quantization=top.table("quantization_config"),
         nested_layer=top.table(NESTED_LAYER),
     )
-    return replace(config, problems=(*faults, *top.problems, *eagle.problems))
+    return replace(config, problems=(*top.problems, *eagle.problems, *_wrappers(raw)))
 
 
 def read_target_config(folder: Path) -> TargetConfig:
@@ -168,7 +195,7 @@ def read_target_config(folder: Path) -> TargetConfig:
         head_dim=language.number("head_dim"),
         dtype=_dtype(language) or (_dtype(top) if prefix else None),
     )
-    return replace(config, problems=(*faults, *top.problems, *language.problems))
+    return replace(config, problems=(*faults, *top.problems, *language.problems, *_wrappers(raw)))
 
 
 def language_config(raw: Mapping[str, Any]) -> Mapping[str, Any]:

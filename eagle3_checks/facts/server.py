@@ -141,6 +141,27 @@ class TrueStates:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PoolSeen:
+    """The KV cache of a server once all requests are answered and its prefix cache is flushed."""
+
+    refused: str = ""
+    """Why the prefix cache was not flushed."""
+    used: int | None = None
+    """Tokens still in use, over all schedulers; None where the release does not tell."""
+    capacity: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrafficSeen:
+    """What an attached server counted while it was measured, and what of it was ours."""
+
+    unit: str
+    """What was counted: ``requests`` or ``prompt tokens``; empty where the server tells neither."""
+    counted: float = 0.0
+    ours: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class ServerSeen:
     """What a ready server says of itself."""
 

@@ -1,4 +1,4 @@
-"""Rotary position embedding, in the layout where the two halves of a head are the pairs (NeoX)."""
+"""Turning heads by the angles of their positions, in both layouts of pairs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,18 @@ def rotary(positions: Tensor, width: int, theta: float) -> tuple[Tensor, Tensor]
 
 
 def rotate(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    """Turn [B, heads, T, width] by the cosines and sines [T, width] of its positions."""
+    """Turn [B, heads, T, width] by the cosines and sines [T, width] of its positions.
+
+    The two halves of a head are the pairs (NeoX).
+    """
     cos, sin = turn
     first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat([-second, first], dim=-1) * sin
+    return (x * cos + torch.cat([-second, first], dim=-1) * sin).to(x.dtype)
+
+
+def rotate_neighbours(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+    """Do the same where neighbours are the pairs (GPT-J), as in DeepSeek's latent attention."""
+    cos, sin = (part.chunk(2, dim=-1)[0] for part in turn)
+    even, odd = x[..., 0::2], x[..., 1::2]
+    turned = torch.stack([even * cos - odd * sin, odd * cos + even * sin], dim=-1)
+    return turned.flatten(-2).to(x.dtype)

@@ -23,11 +23,13 @@ from eagle3_checks.facts import (
     Looping,
     Manifest,
     Parity,
+    PoolSeen,
     ServerSeen,
     TargetConfig,
     TensorValues,
     Throughput,
     Tokenizer,
+    TrafficSeen,
     TrueStates,
     Wiring,
 )
@@ -60,6 +62,8 @@ class Facts:
     throughput: Throughput | None = None
     compared: Throughput | None = None
     hardware: str | None = None
+    pool: PoolSeen | None = None
+    traffic: TrafficSeen | None = None
     floors: Floors | None = None
 
 
@@ -84,6 +88,8 @@ WHERE_FROM: Mapping[str, str] = {
     "throughput": "measured throughput",
     "compared": "throughput against a server without speculation (--eagle3-compare-base)",
     "hardware": "the name of the GPU",
+    "pool": "the KV pool of a launched server after the load",
+    "traffic": "the counters of an attached server",
     "floors": "the floors of a profile",
 }
 

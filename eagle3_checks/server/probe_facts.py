@@ -92,6 +92,12 @@ class _Seen:
         )
 
 
+def read_lines(prefix: Path) -> Iterator[_Line]:
+    """Yield every whole line of ``PREFIX.PID.jsonl``; broken ones are passed over."""
+    for file in sorted(prefix.parent.glob(f"{prefix.name}.*.jsonl")):
+        yield from _lines(file, {})
+
+
 def _lines(file: Path, errors: dict[str, None]) -> Iterator[_Line]:
     """Yield a file's objects; only a last line without its newline may be broken."""
     whole, _, _ = file.read_bytes().rpartition(b"\n")

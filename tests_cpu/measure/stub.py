@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 META = {
     "prompt_tokens": 8,
+    "cached_tokens": 3,
     "completion_tokens": 9,
     "spec_verify_ct": 4,
     "spec_num_correct_drafts": 4,
@@ -36,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
         self.seen.append((self.path, asked))
         type(self).reply(self, asked)
 

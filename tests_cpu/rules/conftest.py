@@ -26,10 +26,12 @@ from eagle3_checks.facts import (
     LoadSeen,
     Looping,
     Parity,
+    PoolSeen,
     ServerSeen,
     StatesSeen,
     Stream,
     Throughput,
+    TrafficSeen,
     Wiring,
 )
 from eagle3_checks.profile import Floors, Server, Speculation
@@ -254,14 +256,16 @@ def judge_parity() -> Judge:
 
 @pytest.fixture
 def judge_server() -> Judge:
-    """Return `judge_server(code, info=, environment=, launched=)`."""
+    """Return `judge_server(code, info=, environment=, launched=, pool=, traffic=)`."""
 
-    def judge(
+    def judge(  # noqa: PLR0913 - one argument for each fact
         code: str,
         info: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
         *,
         launched: bool = True,
+        pool: PoolSeen | None = None,
+        traffic: TrafficSeen | None = None,
     ) -> tuple[Finding, ...]:
         server = ServerSeen(
             url="http://127.0.0.1:1",
@@ -271,6 +275,7 @@ def judge_server() -> Judge:
             environment=environment or {},
             start_seconds=12.3 if launched else None,
         )
-        return run_rule(by_code(code), Facts(server=server, speculation=Speculation()))
+        facts = Facts(server=server, speculation=Speculation(), pool=pool, traffic=traffic)
+        return run_rule(by_code(code), facts)
 
     return judge

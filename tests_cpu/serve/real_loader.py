@@ -58,12 +58,12 @@ class Facts:
 class Loader:
     """Builds drafters beside a target that is only named."""
 
-    def __init__(self, target: str, drafter: str) -> None:
+    def __init__(self, target: str, drafter: str, dtype: str = "float32") -> None:
         self._arguments = prepare_server_args(
             [
                 *("--model-path", target, "--speculative-algorithm", "EAGLE3"),
                 *("--speculative-draft-model-path", drafter, "--device", "cpu"),
-                *("--dtype", "float32", "--prefill-attention-backend", "intel_amx"),
+                *("--dtype", dtype, "--prefill-attention-backend", "intel_amx"),
                 *("--decode-attention-backend", "intel_amx", "--max-total-tokens", "4096"),
             ]
         )
@@ -84,9 +84,7 @@ class Loader:
         """Build, fill and wire one drafter, as the draft worker does."""
         seen = Facts()
         self._watch = LoadWatch(seen)
-        config = self._config(drafter, is_draft_model=True)
-        loader = get_model_loader(LoadConfig(), config)
-        model = loader.load_model(model_config=config, device_config=DeviceConfig("cpu"))
+        model = self.build(drafter)
         rows, width = model.config.vocab_size, model.config.hidden_size
         embed = torch.nn.Parameter(torch.zeros(rows, width), requires_grad=False)
         if model.load_lm_head_from_target:
@@ -95,6 +93,12 @@ class Loader:
         else:
             model.set_embed(embed)
         return seen.facts
+
+    def build(self, drafter: str) -> Any:
+        """Build and fill one drafter."""
+        config = self._config(drafter, is_draft_model=True)
+        loader = get_model_loader(LoadConfig(), config)
+        return loader.load_model(model_config=config, device_config=DeviceConfig("cpu"))
 
     def _config(self, path: str, **more: Any) -> Any:
         return ModelConfig.from_server_args(self._arguments, model_path=path, **more)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import importlib.machinery
 import os
 import platform
+import signal
 import sys
 from importlib import metadata
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
 from .capture import CaptureWatch
+from .drafts import WORKER, DraftWatch, wanted
 from .forward import ForwardWatch
 from .load import LoadWatch
 from .prefill import PrefillWatch
@@ -35,6 +38,8 @@ def activate() -> None:
     prefix = os.environ.get(PREFIX_VARIABLE)
     if not prefix:
         return
+    # Asked for when the server is stuck; SGLang itself uses SIGUSR1 nowhere.
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     recorder = Recorder(prefix)
     recorder.emit(
         "hello",
@@ -58,6 +63,8 @@ class Watches:
         self._forward = ForwardWatch(recorder)
         self._capture = CaptureWatch(recorder)
         self._prefill = PrefillWatch(recorder)
+        most = wanted()
+        self._drafts = DraftWatch(recorder, most) if most else None
 
     def install(self, module: ModuleType) -> None:
         """Wrap what ``module`` defines; classes that it merely imports are another module's."""
@@ -75,6 +82,8 @@ class Watches:
                     around(value, "forward", self._forward.forward)
                     for method in ("set_embed", "set_embed_and_head"):
                         around(value, method, self._load.shared(method))
+                    if self._drafts is not None:
+                        around(value, "forward", self._drafts.forward)
 
     def _watch_worker(self, worker: type) -> None:
         for method in PREFILL:
@@ -82,6 +91,10 @@ class Watches:
                 around(worker, method, self._prefill.prefill)
                 if "draft" in vars(worker):
                     around(worker, "draft", self._prefill.draft)
+        if self._drafts is not None and worker.__name__ == WORKER:
+            around(worker, "_draft_extend_for_prefill", self._drafts.prefilled)
+            around(worker, "_draft_extend_for_decode", self._drafts.extended)
+            around(worker, "draft", self._drafts.drafted)
 
 
 class ModelImports(MetaPathFinder):

@@ -1,0 +1,1 @@
+"""Which of an ordered list made it worse: checkpoints, SGLang versions."""
