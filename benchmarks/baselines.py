@@ -36,7 +36,9 @@ from eagle3_checks.shipped import shipped
 from eagle3_checks.verdict import Judgement, Outcome
 
 MARGIN = 0.03
-WANTED_LOSS = (0.08, 0.12)
+NOISE = 0.2
+"""Standard deviation of the noise on the head, as a share of the head's own."""
+WANTED_LOSS = (0.09, 0.11)
 Measure = Callable[..., Measured]
 
 
@@ -45,7 +47,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--prompts", type=int, default=60, help="at most so many a run")
-    parser.add_argument("--noise", type=float, default=0.18, help="of the head's deviation")
+    parser.add_argument("--noise", type=float, default=NOISE, help="of the head's deviation")
     given = parser.parse_args()
     profile = resolve("tiny", environ={}).profile
     pool = load_prompts(dataclasses.replace(profile.prompts, limit=0)).prompts

@@ -1,11 +1,12 @@
 """Time and memory of `inspect` on a large drafter, against a listing and against loading it.
 
-    python -m benchmarks.inspect [--runs 5] [--folder DIR] [--no-load]
+    python -m benchmarks.inspect [--runs 5] [--folder DIR] [--no-load] [--no-values]
 
 The drafter is a sparse file: all headers and sizes are real, the weights are zeros that take no
 room on the disk; its reduced vocabulary is as large as any, since d2t is what `inspect` reads. Each
 measurement is a process of its own, from start to end, in turn; the ratios are those of the medians
-of one run of this script. Loading needs torch, and is left out with --no-load.
+of one run of this script. Loading needs torch, and is left out with --no-load. How fast
+`--values` reads is measured on a real file (benchmarks/values.py).
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from benchmarks import values
 
 LISTING = """\
 import sys
@@ -158,6 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--folder", help="where the sparse file is put")
     parser.add_argument("--no-load", action="store_true", help="leave torch out")
+    parser.add_argument("--no-values", action="store_true", help="leave the 1.9 GB file out")
     arguments = parser.parse_args(argv)
     python = sys.executable
     with TemporaryDirectory(prefix="eagle3-inspect-", dir=arguments.folder) as name:
@@ -169,9 +173,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             "inspect": [python, "-m", "eagle3_checks", "inspect", str(place)],
             "listing": [python, "-c", LISTING, str(file)],
         }
-        costs = measure(commands, arguments.runs, environment)
         if not arguments.no_load:
-            costs |= measure({"loading": [python, "-c", LOADING, str(file)]}, 1, environment)
+            commands["loading"] = [python, "-c", LOADING, str(file)]
+        costs = measure(commands, arguments.runs, environment)
         size = file.stat().st_size
     for name, cost in costs.items():
         _say(f"{name:8} {cost.seconds:7.3f} s (+-{cost.spread / 2:.3f})  {cost.megabytes:6.0f} MB")
@@ -185,6 +189,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         ratio = costs["loading"].seconds / inspect.seconds
         missed.append(_told("loading / inspect", ratio, GOALS["loading"], good=ratio >= 8))  # noqa: PLR2004
     _say(f"drafter of {size / 1e9:.1f} GB, sparse; {arguments.runs} runs each, medians")
+    if not arguments.no_values:
+        missed.append(values.report(arguments.folder, arguments.runs))
     return int(any(missed))
 
 

@@ -1,4 +1,4 @@
-"""The command line: inspect, gate, bisect, repackage, explain, doctor."""
+"""The command line: inspect, gate, bisect, compare, sweep, repackage, explain, doctor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eagle3_checks.bisect import command as bisect
+from eagle3_checks.compare import command as compare
 from eagle3_checks.selftest import command as selftest
+from eagle3_checks.sweep import command as sweep
 from eagle3_checks.verdict import ExitCode, Verdict, exit_code
 
 SOURCE = "a folder, or a hub id org/name[@revision]"
@@ -33,9 +35,10 @@ REPACKAGE_EPILOG = """\
 exit codes: 0 OUT is written and has no errors, 1 refused or errors left, 2 usage.
 """
 GATE_EPILOG = """\
-exit codes: 0 pass, 1 fail, 2 usage or interrupted, 7 inconclusive (too noisy, no
-server, a figure missing), 8 not run (nothing was measured); with --bisect: 0 good,
-1 bad, 125 all else.
+exit codes: 0 pass, 1 fail, 7 inconclusive (too noisy, no server, a figure missing),
+8 not run (nothing was measured); 2 for an option that is not known here; and
+pytest's own: 2 interrupted, 3 internal error, 4 usage (a profile or path that
+cannot be used). With --bisect: 0 good, 1 bad, 125 all else.
 """
 
 
@@ -115,6 +118,11 @@ def _parser() -> argparse.ArgumentParser:
     gate.add_argument("--url", type=_given, metavar="URL", help="attach to a running server")
     gate.add_argument("--device", choices=("auto", "cuda", "cpu"))
     gate.add_argument("--baseline", metavar="DIR", help="compare with a recorded run, or record")
+    gate.add_argument("--tp", metavar="N", help="tensor parallel size of the server")
+    gate.add_argument("--gpus", metavar="N", help="GPUs that gates on this host share out")
+    gate.add_argument(
+        "--attach-anyway", action="store_true", help="measure a server that is not the profile's"
+    )
     gate.add_argument("--update-baseline", action="store_true", help="record this run")
     gate.add_argument(
         "--compare-base", metavar="URL", nargs="?", const="launch", help="speed without speculation"
@@ -138,6 +146,8 @@ def _parser() -> argparse.ArgumentParser:
 
     bisect.add(commands)
     selftest.add(commands)
+    compare.add(commands)
+    sweep.add(commands)
 
     repackage = commands.add_parser(
         "repackage",
@@ -253,6 +263,8 @@ def _gate(arguments: argparse.Namespace) -> int:
         "draft",
         "url",
         "device",
+        "tp",
+        "gpus",
         "json",
         "html",
         "baseline",
@@ -265,7 +277,7 @@ def _gate(arguments: argparse.Namespace) -> int:
     for name in ("select", "ignore"):
         for value in getattr(arguments, name):
             words += [f"--eagle3-{name}", value]
-    for name in ("keep_going", "bisect", "update_baseline"):
+    for name in ("keep_going", "bisect", "update_baseline", "attach_anyway"):
         if getattr(arguments, name):
             words.append(f"--eagle3-{name.replace('_', '-')}")
     if arguments.verbose:

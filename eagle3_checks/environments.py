@@ -19,6 +19,8 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
+VERSION_SCRIPT = "import importlib.metadata as m; print(m.version('sglang'))"
+_VERSION_SECONDS = 60
 OVERLAY_FROM = "0.5.20"
 """First release seen to serve on the CPU over the environment made for 0.5.23; older ones refuse
 its transformers."""
@@ -114,6 +116,21 @@ def parse_pythons(texts: list[str]) -> dict[str, str]:
             raise ValueError(f"--python {text}: there is no interpreter at {path or '(nothing)'}")
         found[version] = str(Path(path).absolute())  # a venv's link stays what it is
     return found
+
+
+def installed_version(python: str) -> str | None:
+    """Return the version of SGLang in an interpreter's environment; None where there is none."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the interpreter the user named
+            [python, "-c", VERSION_SCRIPT],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
 
 
 def _run(command: list[str], version: str) -> None:

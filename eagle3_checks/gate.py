@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -19,21 +18,25 @@ from typing import Any, Self
 
 from eagle3_checks.checkpoint.subject import Subject
 from eagle3_checks.contract.version import Contract, ContractError, contract_for, known_versions
-from eagle3_checks.facts import Acceptance, ServerSeen, Throughput, Wiring
+from eagle3_checks.environments import installed_version
+from eagle3_checks.facts import Acceptance, ServerSeen, Throughput, Trials, Wiring
 from eagle3_checks.measure.progress import SILENT, Progress
 from eagle3_checks.measuring import BaseError, Measurements, ServerLostError, StageBlocked
 from eagle3_checks.profile import Floors, Profile, Resolved, Speculation
 from eagle3_checks.profile import Server as ServerFlags
+from eagle3_checks.replaying import ReplayError
 from eagle3_checks.rules.base import STATIC_FACTS, Facts, run_rule, skipped, unjudged
 from eagle3_checks.rules.registry import all_rules, by_code
 from eagle3_checks.rules.selection import Selection, apply
 from eagle3_checks.server.device import detect_device
+from eagle3_checks.server.estimate import expected
 from eagle3_checks.server.flags import FlagError
 from eagle3_checks.server.http import AnswerError
 from eagle3_checks.server.open import open_server
 from eagle3_checks.server.ports import PortTakenError
 from eagle3_checks.server.protocol import Server
 from eagle3_checks.server.readiness import ServerStartError
+from eagle3_checks.trying import try_profile
 from eagle3_checks.verdict import Finding, Status, Verdict, judge
 
 FILE_FACTS = frozenset({"manifest", "vocab", "draft", "target", "tokenizer", "values"})
@@ -42,7 +45,6 @@ STARTS = "SRV003"
 ACCEPTED_TOO_LITTLE = ("ACC001", "ACC002", "ACC005")
 """The rules whose failure a replay is to explain."""
 END_NOTICE_SECONDS = 2.0
-VERSION_SCRIPT = "import importlib.metadata as m; print(m.version('sglang'))"
 
 
 NO_GPU = (
@@ -93,6 +95,7 @@ class Gate(Measurements):
         self._stack = ExitStack()
         self._outcomes: dict[str, tuple[Finding, ...]] = {}
         self._blocked: dict[str, str] = {}
+        self._failed: Exception | None = None
 
     def __enter__(self) -> Self:
         """Return the gate; nothing runs yet."""
@@ -146,21 +149,36 @@ class Gate(Measurements):
         """The server, ready: launched, or attached to.
 
         Raises StageBlocked when a server would be started for files with errors (unless
-        keep_going), and SERVER_ERRORS where it does not become ready.
+        keep_going), and SERVER_ERRORS where it does not become ready; it is tried once alone.
         """
+        if self._failed is not None:
+            raise self._failed
+        try:
+            return self._open()
+        except SERVER_ERRORS as error:
+            self._failed = error
+            raise
+
+    def _open(self) -> Server:
         if not (self.keep_going or self.profile.server.url):
             errors = sorted({f.code for f in self.static_findings() if f.is_error})
             if errors:
                 raise StageBlocked(
                     f"the files have errors ({', '.join(errors)}), so no server was started; "
-                    "--eagle3-keep-going starts it all the same"
+                    "--keep-going (in pytest --eagle3-keep-going) starts it all the same"
                 )
         here = not self.profile.server.url and self.profile.server.device != "cpu"
         if here and detect_device() is None:
             raise StageBlocked(NO_GPU)
         self.artefacts.mkdir(parents=True, exist_ok=True)
-        with self._timed("server start"):
-            return self._stack.enter_context(open_server(self.profile, self.artefacts))
+        usual = expected(self.profile)
+        self.progress.begin("server start", round(usual or self.profile.server.start_timeout))
+        try:
+            with self._timed("server start"):
+                server = open_server(self.profile, self.artefacts, self.progress.say)
+                return self._stack.enter_context(server)
+        finally:
+            self.progress.end()
 
     @cached_property
     def server(self) -> ServerSeen:
@@ -174,6 +192,20 @@ class Gate(Measurements):
         if wiring is None:
             raise StageBlocked("the probe looks inside launched servers; this one was attached to")
         return wiring
+
+    @cached_property
+    def trials(self) -> Trials:
+        """What the drafter reaches with one thing changed, where a replay was asked for."""
+        if self.profile.replay.source == "none":
+            raise StageBlocked("no replay was asked for (--eagle3-replay)")
+        self._fact("replayed")
+        with self._timed("trials"):
+            try:
+                return try_profile(
+                    self.profile, self.files, self.contract, self._sent(), self.samples
+                )
+            except ReplayError as error:
+                raise StageBlocked(str(error)) from error
 
     # --- judgement ---------------------------------------------------------------------------
 
@@ -270,15 +302,4 @@ class Gate(Measurements):
             return self.server.sglang
         if self.profile.server.command:
             return None
-        python = self.profile.server.python or sys.executable
-        try:
-            done = subprocess.run(  # noqa: S603 - the interpreter the user named
-                [python, "-c", VERSION_SCRIPT],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.strip() or None
+        return installed_version(self.profile.server.python or sys.executable)

@@ -33,7 +33,7 @@ def inspect(
 
         findings = offer(findings, facts, rules, files.folder)
     return build_result(
-        verdict=judge(findings, measured=any(f.status is Status.PASS for f in findings)),
+        verdict=judge(findings, measured=any(f.status is not Status.SKIP for f in findings)),
         findings=findings,
         subject={
             "target": target or None,

@@ -17,17 +17,19 @@ from eagle3_checks.facts import (
     BaselineSeen,
     Looping,
     Parity,
+    PoolSeen,
     Replayed,
     RequestSample,
     ServerSeen,
     Throughput,
-    Trials,
+    TrafficSeen,
+    TrueStates,
 )
 from eagle3_checks.measure.acceptance import Server as Answering
 from eagle3_checks.measure.acceptance import shuffled
-from eagle3_checks.measure.base import BaseError, measure_base
+from eagle3_checks.measure.base import BaseError, base_server
 from eagle3_checks.measure.baseline import Key
-from eagle3_checks.measure.client import Client, RequestFailed
+from eagle3_checks.measure.client import Client, RequestRefused
 from eagle3_checks.measure.judging import key
 from eagle3_checks.measure.looping import measure_looping
 from eagle3_checks.measure.machine import hardware, machine_key
@@ -35,11 +37,12 @@ from eagle3_checks.measure.parity import first_line, measure_parity
 from eagle3_checks.measure.progress import Progress
 from eagle3_checks.measure.prompts import Prompt, PromptSet, load_prompts
 from eagle3_checks.measure.run import MeasuredRun
-from eagle3_checks.measure.throughput import against_base
+from eagle3_checks.measure.speedup import against_base
+from eagle3_checks.measure.throughput import measure_throughput
 from eagle3_checks.profile import Profile, Speculation
 from eagle3_checks.replaying import ReplayError, replay_device, replay_profile
 from eagle3_checks.server.protocol import Server
-from eagle3_checks.trying import try_profile
+from eagle3_checks.server.watch import Watch
 from eagle3_checks.verdict import Judgements
 
 END_NOTICE_SECONDS = 2.0
@@ -110,8 +113,20 @@ class Measurements(ABC):
         return client
 
     @cached_property
+    def counted(self) -> dict[str, float]:
+        """What an attached server had counted before it was measured."""
+        return self.running.traffic()
+
+    @cached_property
+    def watch(self) -> Watch:
+        """What looks at the server from the first measured request on."""
+        watch = Watch(self.running, self.client, self.profile.server.hang_timeout)
+        return self._stack.enter_context(watch)
+
+    @cached_property
     def measuring(self) -> MeasuredRun:
         """The measurements of the running server, made when they are asked for."""
+        _ = self.counted, self.watch
         contract = self._serving_contract()
         return MeasuredRun(
             client=self.client,
@@ -162,6 +177,29 @@ class Measurements(ABC):
         return measured
 
     @cached_property
+    def true_states(self) -> TrueStates:
+        """The target's own states for the prompts that the probe saw."""
+        wiring, blocked = self._fact("wiring")
+        if wiring is None:
+            raise StageBlocked(blocked)
+        prompts = {seen.tokens: None for seen in wiring.states}
+        if not prompts:
+            raise StageBlocked("the probe saw no aux states (SGLang 0.5.16 or later shows them)")
+        limit, folder = self.profile.wiring.reference_gib, Path(self.profile.target.path)
+        if not limit or not folder.is_dir():
+            why = "wiring.reference_gib is 0" if not limit else "the target's files are not here"
+            raise StageBlocked(f"true states are not computed: {why}")
+        with self._timed("true states"):
+            try:
+                from eagle3_checks.reference import states  # noqa: PLC0415 - loads torch
+            except ImportError as error:
+                raise StageBlocked(f"true states need the extra `reference`: {error}") from error
+            try:
+                return states.true_states(folder, prompts, limit)
+            except states.NoReferenceError as error:
+                raise StageBlocked(str(error)) from error
+
+    @cached_property
     def parity(self) -> Parity:
         """Losslessness over a few prompts. A kind of request that ends the server is in it."""
         wanted = self.profile.parity
@@ -178,9 +216,8 @@ class Measurements(ABC):
                     first_line=first_line(launched=self.server.launched),
                     dtype=self._dtype(),
                 )
-            except RequestFailed as failure:
-                self._require_alive(failed=1)
-                raise StageBlocked(f"losslessness cannot be looked at: {failure}") from failure
+            except RequestRefused as refusal:
+                raise StageBlocked(f"losslessness cannot be looked at: {refusal}") from refusal
         self.failures += found.failures
         if all(kind.survived for kind in found.kinds):
             self._require_alive(failed=len(found.failures))
@@ -204,21 +241,53 @@ class Measurements(ABC):
         return hardware(self.profile)
 
     @cached_property
-    def compared(self) -> Throughput:
-        """Output speed against a server without speculation.
+    def pool(self) -> PoolSeen:
+        """What is left in the KV pool once the load is over and the prefix cache flushed."""
+        if not self.running.launched:
+            raise StageBlocked("an attached server is never flushed")
+        for stage in ("acceptance", "throughput"):
+            self._fact(stage)
+        self._require_alive(failed=0)
+        return self.running.pool()
 
-        A launched server has ended afterwards: two rarely fit on one GPU. What needs it is asked
-        for before.
+    @cached_property
+    def traffic(self) -> TrafficSeen:
+        """What an attached server counted while it was measured, against what was sent."""
+        if self.running.launched:
+            raise StageBlocked("a server of our own has no other clients")
+        for stage in ("acceptance", "throughput"):
+            self._fact(stage)
+        self._require_alive(failed=0)
+        after = self.running.traffic()
+        unit = next((unit for unit in self.counted if unit in after), "")
+        ours = self.client.requests if unit == "requests" else self.client.prompt_tokens
+        if not unit or ours is None:
+            return TrafficSeen(unit="")
+        return TrafficSeen(unit=unit, counted=after[unit] - self.counted[unit], ours=ours)
+
+    @cached_property
+    def compared(self) -> Throughput:
+        """Output speed against a server without speculation, each measured twice.
+
+        Turn about where both run. A launched server has ended afterwards: two rarely fit on one
+        GPU. What needs it is asked for before.
         """
         if not self.profile.speed.compare_base:
             raise StageBlocked("no comparison was asked for (--eagle3-compare-base)")
         for stage in LIVE:
             self._fact(stage)
-        fast, names = self.throughput, self._serving_contract().meta
-        if self.profile.speed.compare_base == "launch":
-            self._stack.close()
+        names, load = self._serving_contract().meta, self.measuring.load
+        fast = [self.throughput]
+        launch = self.profile.speed.compare_base == "launch"
         with self._timed("base"):
-            base = measure_base(self.profile, self.artefacts, self.measuring.load, names)
+            if launch:
+                fast.append(measure_throughput(self.client, load, names))
+                self._stack.close()
+            with base_server(self.profile, self.artefacts, load, names) as measure:
+                base = [measure()]
+                if not launch:
+                    fast.append(measure_throughput(self.client, load, names))
+                base.append(measure())
         return against_base(fast, base)
 
     @cached_property
@@ -244,20 +313,6 @@ class Measurements(ABC):
             except ReplayError as error:
                 raise StageBlocked(str(error)) from error
 
-    @cached_property
-    def trials(self) -> Trials:
-        """What the drafter reaches with one thing changed, where a replay was asked for."""
-        if self.profile.replay.source == "none":
-            raise StageBlocked("no replay was asked for (--eagle3-replay)")
-        self._fact("replayed")
-        with self._timed("trials"):
-            try:
-                return try_profile(
-                    self.profile, self.files, self.contract, self._sent(), self.samples
-                )
-            except ReplayError as error:
-                raise StageBlocked(str(error)) from error
-
     def _sent(self) -> list[Prompt]:
         """Return the prompts that were answered, or else all, in the order they are sent in."""
         order = shuffled(self.prompts.prompts)
@@ -274,16 +329,25 @@ class Measurements(ABC):
             return self.contract
 
     def _require_alive(self, *, failed: int) -> None:
-        """Tell a server that is gone from one that refuses requests.
+        """Tell a server that is gone, or another by now, from one that refuses requests.
 
         After a failed request the news of the server's end may still be on its way.
         """
         deadline = time.monotonic() + (END_NOTICE_SECONDS if failed else 0.0)
-        while self.running.alive():
-            if time.monotonic() >= deadline:
-                return
+        why = self._gone()
+        while not why and time.monotonic() < deadline:
             time.sleep(END_NOTICE_SECONDS / 20)
-        raise ServerLostError("the server ended while it was measured")
+            why = self._gone()
+        if not why and (changed := self.running.changed()):
+            why = f"another server answers than at the beginning: {'; '.join(changed)}"
+        if why:
+            raise ServerLostError("\n".join((why, *self.running.clues(hung=self.watch.hung))))
+
+    def _gone(self) -> str:
+        """Say why the server can be measured no more, or nothing."""
+        if self.watch.lost:
+            return self.watch.lost
+        return "" if self.running.alive() else "the server ended while it was measured"
 
     def _key(self) -> Key | None:
         if not self.profile.baseline.path:

@@ -31,6 +31,9 @@ _OVERRIDES = {
 _SETTINGS = _OVERRIDES | {
     "eagle3_baseline": "baseline.path",
     "eagle3_update_baseline": "baseline.update",
+    "eagle3_attach_anyway": "server.attach_anyway",
+    "eagle3_gpus": "server.gpus",
+    "eagle3_tp": "server.tp",
     "eagle3_compare_base": "speed.compare_base",
     "eagle3_replay": "replay.source",
 }
@@ -44,7 +47,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--eagle3-target", metavar="MODEL", help="target: a folder or hub id")
     add("--eagle3-draft", metavar="MODEL", help="drafter: a folder or hub id")
     add("--eagle3-url", metavar="URL", help="attach to a running server; it is never stopped")
+    add(
+        "--eagle3-attach-anyway",
+        action="store_true",
+        default=None,
+        help="measure a running server although it is not the profile's",
+    )
     add("--eagle3-device", choices=("auto", "cuda", "cpu"), help="where the server runs")
+    add("--eagle3-tp", metavar="N", type=int, help="tensor parallel size of the server")
+    add(
+        "--eagle3-gpus",
+        metavar="N",
+        type=int,
+        help="GPUs of this host that gates share out among them, --eagle3-tp to each",
+    )
     add(
         "--eagle3-baseline",
         metavar="DIR|FILE",
@@ -133,15 +149,16 @@ def pytest_configure(config: pytest.Config) -> None:
         selection = parse_selection(option.eagle3_select, option.eagle3_ignore)
     except (ProfileError, SelectionError) as error:
         raise pytest.UsageError(str(error)) from None
-    config.stash[_SESSION] = GateSession(config, resolved, selection)
+    config.stash[_SESSION] = GateSession(config, resolved, selection, named=_named(config))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the gate's tests, or those of rules that were not selected."""
     session = config.stash[_SESSION]
-    gate_items = [item for item in items if item.get_closest_marker("gpu")]
+    gate_items = [item for item in items if _of_the_gate(item)]
     if session is not None:
+        session.meet(gate_items)
         rules = [(item, item.get_closest_marker("rule")) for item in gate_items]
         gate_items = [i for i, rule in rules if rule and not session.selection.takes(rule.args[0])]
     config.hook.pytest_deselected(items=gate_items)
@@ -151,7 +168,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep a gate on one xdist worker: its tests share one server."""
-    if config.stash[_SESSION] is None:
+    session = config.stash[_SESSION]
+    if session is None or not session.concerned:
         return None
     from eagle3_checks.session import one_worker_scheduling  # noqa: PLC0415
 
@@ -236,12 +254,20 @@ def _require_pages() -> None:
         raise pytest.UsageError(f"--eagle3-html: {error}") from None
 
 
-def _asked(config: pytest.Config) -> bool:
-    """Whether this session is a gate: by an option, the environment, or ``-m gpu``."""
-    option = config.option
-    given = any(getattr(option, name) for name in ("eagle3_profile", *_OVERRIDES))
-    by_environment = any(
+def _named(config: pytest.Config) -> bool:
+    """Whether an option or the environment asks for a gate."""
+    given = any(getattr(config.option, name) for name in ("eagle3_profile", *_OVERRIDES))
+    return given or any(
         os.environ.get(f"EAGLE3_CHECKS_{name}") for name in ("PROFILE", "DRAFT", "URL")
     )
-    words = (option.markexpr or "").replace("(", " ").replace(")", " ").split()
-    return given or by_environment or ("gpu" in words and "not" not in words)
+
+
+def _asked(config: pytest.Config) -> bool:
+    """Whether this session may be a gate: it is named, or ``-m gpu`` was given."""
+    words = (config.option.markexpr or "").replace("(", " ").replace(")", " ").split()
+    return _named(config) or ("gpu" in words and "not" not in words)
+
+
+def _of_the_gate(item: pytest.Item) -> bool:
+    """Whether a test belongs to the gate; `gpu` alone is a marker that other projects use too."""
+    return bool(item.get_closest_marker("gpu")) and "gate" in getattr(item, "fixturenames", ())

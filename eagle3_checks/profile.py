@@ -28,15 +28,23 @@ class Server:
 
     url: str = ""
     """Attach to this server instead of starting one; it is never stopped."""
+    attach_anyway: bool = False
+    """Whether a server at ``url`` is measured although it is not the one described here."""
     device: Device = "auto"
     python: str = ""
     """Interpreter that has SGLang; this one where empty."""
     command: tuple[str, ...] = ()
-    """Replaces ``python -m sglang.launch_server``; flags are appended, ``{port}`` is filled in."""
+    """Replaces ``python -m sglang.launch_server``; flags are appended, ``{port}`` and ``{gpus}``
+    filled in."""
+    stop_command: tuple[str, ...] = ()
+    """Ends what ``command`` started elsewhere, as ``docker stop`` does; filled in likewise."""
     host: str = "127.0.0.1"
     port: int = 0
     """0 takes a free port."""
     tp: int = 1
+    gpus: int = 0
+    """GPUs of this host that launches share out among them, ``tp`` to each; 0 shares nothing out.
+    On the CPU engine, cores."""
     args: tuple[str, ...] = ()
     """Further SGLang flags, passed on as they are."""
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -44,6 +52,10 @@ class Server:
     """SGLang version to judge the files by; asked of the interpreter where empty."""
     start_timeout: float = 1800.0
     """Seconds from launch to the first answered request."""
+    stall_timeout: float = 300.0
+    """Seconds of a start without a new log line, CPU time or change of memory."""
+    hang_timeout: float = 10.0
+    """Seconds in which a server that has requests must show that it works on them."""
     request_timeout: float = 300.0
     """Seconds one request may take."""
 
@@ -93,6 +105,15 @@ class Speed:
     compare_base: str = ""
     """Where to measure the target without speculation: ``launch`` for a second server after this
     one has ended, or the address of one that runs; empty for nowhere."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WiringCheck:
+    """What the wiring is held against."""
+
+    reference_gib: float = 4.0
+    """Size of the largest target whose true aux states are computed here, in GiB of weights; in
+    memory they take up to twice as much. 0 for never."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +192,7 @@ class Profile:
     speculation: Speculation = field(default_factory=Speculation)
     prompts: Prompts = field(default_factory=Prompts)
     speed: Speed = field(default_factory=Speed)
+    wiring: WiringCheck = field(default_factory=WiringCheck)
     parity: Parity = field(default_factory=Parity)
     judging: Judging = field(default_factory=Judging)
     baseline: Baseline = field(default_factory=Baseline)

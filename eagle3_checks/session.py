@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from eagle3_checks.rules.selection import Selection
 from eagle3_checks.verdict import ExitCode, Verdict, exit_code
 
 WORKER_KEY = "eagle3_result"
+CONCERNED_KEY = "eagle3_concerned"
 RULE_FAILURE = re.compile(r"[A-Z]{3}\d{3} ")
 """How a test that `check` failed begins."""
 HOW_TO_RUN = """\
@@ -45,8 +46,11 @@ and your own drafter with a profile of yours (docs/profiles.md has every key):
 class GateSession:
     """State of one pytest session that asked for the gate."""
 
-    def __init__(self, config: pytest.Config, resolved: Resolved, selection: Selection) -> None:
-        """Nothing runs yet."""
+    def __init__(
+        self, config: pytest.Config, resolved: Resolved, selection: Selection, *, named: bool = True
+    ) -> None:
+        """Nothing runs yet; `named`: an option or the environment asks for the gate."""
+        self.concerned = named
         self.resolved = resolved
         self.selection = selection
         self.config = config
@@ -87,6 +91,10 @@ class GateSession:
         )
         return self._gate
 
+    def meet(self, gate_tests: Sequence[pytest.Item]) -> None:
+        """See what was collected: ``-m gpu`` is a gate only where tests of the gate are there."""
+        self.concerned = self.concerned or bool(gate_tests)
+
     def collect(self) -> None:
         """Take the result while the server still runs; called before the gate closes."""
         if self._gate is not None:
@@ -94,6 +102,7 @@ class GateSession:
 
     def receive(self, output: Mapping[str, Any]) -> None:
         """Take a worker's result; the last one that measured something stays."""
+        self.concerned = self.concerned or bool(output.get(CONCERNED_KEY))
         if WORKER_KEY in output:
             self.result = json.loads(output[WORKER_KEY])
 
@@ -110,10 +119,11 @@ class GateSession:
         """Publish the result to the controller, or write it and set the exit code."""
         output = getattr(self.config, "workeroutput", None)
         if output is not None:
+            output[CONCERNED_KEY] = self.concerned
             if self.result is not None:
                 output[WORKER_KEY] = json.dumps(self.result)
             return
-        if self.config.option.collectonly:
+        if self.config.option.collectonly or not self.concerned:
             return
         bisect = self.config.option.eagle3_bisect
         status = int(session.exitstatus)
@@ -236,21 +246,14 @@ class GateSession:
         """Return the one command that repeats this gate."""
         option = self.config.option
         words = []
-        for name in (
-            "profile",
-            "target",
-            "draft",
-            "url",
-            "device",
-            "baseline",
-            "compare-base",
-            "replay",
-        ):
+        names = ("profile", "target", "draft", "url", "device", "tp", "gpus", "baseline")
+        for name in (*names, "compare-base", "replay"):
             value = getattr(option, f"eagle3_{name.replace('-', '_')}")
             if value:
                 words += [f"{self._prefix}{name}", str(value)]
-        if option.eagle3_keep_going:
-            words.append(f"{self._prefix}keep-going")
+        for name in ("keep-going", "attach-anyway"):
+            if getattr(option, f"eagle3_{name.replace('-', '_')}"):
+                words.append(f"{self._prefix}{name}")
         for name in ("select", "ignore"):
             for value in getattr(option, f"eagle3_{name}"):
                 words += [f"{self._prefix}{name}", value]

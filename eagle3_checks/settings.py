@@ -27,7 +27,7 @@ ENV_SHORT = {
     "URL": "server.url",
     "DEVICE": "server.device",
 }
-ENV_RESERVED = frozenset({"PROFILE", "API_KEY"})
+ENV_RESERVED = frozenset({"PROFILE", "API_KEY", "CACHE"})
 MAX_PROFILE_BYTES = 1 << 20
 MAX_PORT = 65535
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
@@ -41,8 +41,7 @@ class ProfileError(ValueError):
 class _Value:
     value: Any
     origin: str
-    base: Path
-    """Folder that relative paths start from."""
+    base: Path  # relative paths start there
 
 
 def find_profile(name: str) -> Path:
@@ -53,8 +52,10 @@ def find_profile(name: str) -> Path:
     built_in = shipped.shipped("fixtures", "profiles", f"{name}.toml")
     if re.fullmatch(r"[\w.-]+", name) and built_in.is_file():
         return built_in
-    known = ", ".join(shipped.names("profiles", ".toml"))
-    raise ProfileError(f"no profile {name!r}: no such file, and the built-in ones are {known}")
+    if path.exists():
+        raise ProfileError(f"{name}: it is no regular file; give the TOML file of a profile")
+    names = ", ".join(shipped.names("profiles", ".toml"))
+    raise ProfileError(f"no profile {name!r}: no such file, and the built-in ones are {names}")
 
 
 def resolve(
@@ -122,7 +123,9 @@ def _from_toml(path: Path, text: str) -> dict[str, _Value]:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ProfileError(f"{path}: not valid TOML: {error}") from error
+        place = re.search(r"line (\d+)", str(error))  # none where it is the document's end
+        line = place.group(1) if place else text.rstrip().count("\n") + 1
+        raise ProfileError(f"{path}:{line}: not valid TOML: {error}") from error
     known = schema()
     sections = {key.split(".")[0] for key in known if "." in key}
     values: dict[str, _Value] = {}
@@ -167,8 +170,8 @@ def _parse(text: str, where: str) -> Any:
     try:
         return tomllib.loads(f"v = {text}")["v"]
     except tomllib.TOMLDecodeError as error:
-        wanted = "not a TOML value; write 3, 1.5, true or ['a', 'b']"
-        raise ProfileError(f"{where}: {text!r} is {wanted}") from error
+        wanted = "write 3, 1.5, true or ['a', 'b']"
+        raise ProfileError(f"{where}: {text!r} is not a TOML value; {wanted}") from error
 
 
 def _build(values: Mapping[str, _Value]) -> Profile:
@@ -193,9 +196,8 @@ def _located(key: str, item: _Value) -> Any:
     if key in ("baseline.path", "replay.states") and item.value:
         return str((item.base / Path(item.value).expanduser()).resolve())
     if key == "prompts.sets":
-        return tuple(
-            str((item.base / s).resolve()) if (item.base / s).is_file() else s for s in item.value
-        )
+        files = ((name, item.base / name) for name in item.value)
+        return tuple(str(f.resolve()) if f.is_file() else name for name, f in files)
     return item.value
 
 
@@ -243,8 +245,8 @@ def _check(profile: Profile, values: Mapping[str, _Value], file: str) -> None:
 _MINIMA: Mapping[str, float] = {
     "server.port": 0,
     "server.tp": 1,
-    "server.start_timeout": 1,
-    "server.request_timeout": 1,
+    "server.gpus": 0,
+    **{f"server.{what}_timeout": 1 for what in ("start", "stall", "request", "hang")},
     "speculation.steps": 1,
     "speculation.topk": 1,
     "speculation.draft_tokens": 2,
@@ -256,6 +258,7 @@ _MINIMA: Mapping[str, float] = {
     "speed.max_new_tokens": 2,
     "replay.prompts": 0,
     "replay.max_gigabytes": 0,
+    "wiring.reference_gib": 0,
     "parity.prompts": 0,
     "parity.max_new_tokens": 4,
     "judging.error": 0.0001,
@@ -333,8 +336,7 @@ def _nearest(key: str, known: Collection[str]) -> str:
 
 def _line(text: str, section: str, key: str) -> int:
     """Line on which a key stands; tomllib keeps no positions."""
-    here = ""
-    start = 1
+    here, start = "", 1
     for number, line in enumerate(text.splitlines(), start=1):
         header = re.match(r"\s*\[+\s*([^\]]+?)\s*\]+", line)
         if header:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -145,6 +145,14 @@ def with_changes(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
     """Return a copy with changed entries; those changed to `...` are left out."""
     merged = {**values, **changes}
     return {key: value for key, value in merged.items() if value is not ...}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what tests launch out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EAGLE3_CHECKS_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

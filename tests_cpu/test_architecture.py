@@ -33,15 +33,20 @@ BELOW |= {
     "replaying": LOW,
     "trying": LOW | {"replaying"},
     "measuring": LOW | {"replaying", "trying"},
-    "gate": LOW | {"measuring"},
+    "gate": LOW | {"replaying", "trying", "measuring"},
     "inspection": LOW | {"report"},
     "report": LOW | {"gate"},
-    "bisect": LOW | {"measuring", "gate", "report"},
+    "bisect": LOW | {"measuring", "gate", "identity", "report"},
+    "compare": {"report", "verdict"},
+    "identity": LOW,
+    "sweep": LOW | {"gate", "identity", "report"},
     "doctor": LOW,
     "session": LOW | {"gate", "report"},
     "plugin": LOW | {"gate", "report", "session"},
     "selftest": LOW | {"gate", "report"},
-    "cli": LOW | {"gate", "report", "session", "inspection", "doctor", "bisect", "selftest"},
+    "cli": LOW
+    | {"gate", "report", "session", "inspection", "doctor"}
+    | {"bisect", "compare", "sweep", "selftest"},
     "__main__": {"cli"},
     "__init__": set(),
 }

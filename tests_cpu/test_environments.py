@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from eagle3_checks.environments import (
     EnvironmentFailedError,
     Environments,
     default_folder,
+    installed_version,
     parse_pythons,
 )
 
@@ -99,3 +101,9 @@ def test_a_given_interpreter_goes_first(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "envs").exists()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert default_folder() == tmp_path / "eagle3-checks" / "sglang"
+
+
+def test_the_version_of_an_interpreter() -> None:
+    assert installed_version(sys.executable) == importlib.metadata.version("sglang")
+    assert installed_version("/no/such/python") is None
+    assert installed_version("/bin/false") is None

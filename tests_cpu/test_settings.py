@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -66,13 +67,22 @@ def test_a_bad_profile_names_file_line_and_what_was_expected(
 
 
 def test_invalid_toml_and_absent_profile(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match=r"not valid TOML: .*line 1"):
-        resolve(profile(tmp_path, "a = =\n"), environ={})
+    with pytest.raises(ProfileError, match=r"\.toml:2: not valid TOML: .*line 2"):
+        resolve(profile(tmp_path, "\na = =\n"), environ={})
+    with pytest.raises(ProfileError, match=r"\.toml:2: not valid TOML: .*end of document"):
+        resolve(profile(tmp_path, "\na = [\n\n"), environ={})
     with pytest.raises(ProfileError, match=r"no profile .nope.: .*built-in ones are .*tiny"):
         resolve("nope", environ={})
     (tmp_path / "p.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ProfileError, match="UTF-8"):
         resolve(str(tmp_path / "p.toml"), environ={})
+
+
+def test_a_profile_that_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(ProfileError, match="it is no regular file; give the TOML file"):
+            resolve(str(path), environ={})
 
 
 def test_command_line_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:

@@ -13,10 +13,19 @@ from eagle3_checks.verdict import ExitCode
 if TYPE_CHECKING:
     from eagle3_checks.bisect.points import Point
     from eagle3_checks.bisect.run import Launch, Outcome, Resolve
+    from eagle3_checks.profile import Resolved
 
 EPILOG = """\
-exit codes: 0 one is named, 2 usage, 7 none can be named (a range, ends alike, no
-server). What was measured is kept in --artefacts: the same command goes on.
+exit codes: 0 one is named, 2 usage, 7 none can be named (a range, ends alike,
+no server). What was measured is kept in --artefacts: the same command goes on.
+"""
+CHECKPOINTS_TEXT = """\
+Find the first drafter of an ordered list that is worse: the ends are measured
+first, then the middle, and what is blamed is measured twice.
+"""
+SGLANG_TEXT = """\
+Find the first SGLang release that is worse for a drafter: by its files for
+every release, which costs nothing, then served.
 """
 KINDS = "accept-length, accept-rate, position:N, tok/s:STREAMS, speed-up:STREAMS, a rule's code"
 
@@ -35,8 +44,7 @@ def _add_checkpoints(kinds: Any) -> None:
     command = kinds.add_parser(
         "checkpoints",
         help="over an ordered list of drafters",
-        description="Find the first drafter of an ordered list that is worse: the ends are "
-        "measured first, then the middle, and what is blamed is measured twice.",
+        description=CHECKPOINTS_TEXT,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -73,8 +81,7 @@ def _add_sglang(kinds: Any) -> None:
     command = kinds.add_parser(
         "sglang",
         help="over SGLang releases",
-        description="Find the first SGLang release that is worse for a drafter: by its files for "
-        "every release, which costs nothing, then served.",
+        description=SGLANG_TEXT,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -104,16 +111,16 @@ def _checkpoints(arguments: argparse.Namespace) -> int:
         points = checkpoints(arguments.drafters, as_given=arguments.as_given)
         return search_points(points, arguments)
 
-    return told("bisect checkpoints", run)
+    return guarded("bisect checkpoints", run)
 
 
 def _sglang(arguments: argparse.Namespace) -> int:
     from eagle3_checks.bisect.releases import search_releases  # noqa: PLC0415 - quick --help
 
-    return told("bisect sglang", lambda: search_releases(arguments))
+    return guarded("bisect sglang", lambda: search_releases(arguments))
 
 
-def told(front: str, run: Callable[[], int]) -> int:
+def guarded(front: str, run: Callable[[], int]) -> int:
     """Run, and tell what the user has to mend in one line; returns the exit code."""
     from eagle3_checks.bisect.criterion import CriterionError  # noqa: PLC0415 - quick --help
     from eagle3_checks.bisect.points import PointError  # noqa: PLC0415
@@ -180,6 +187,7 @@ def tell(line: str) -> None:
 def resolver(arguments: argparse.Namespace) -> Resolve:
     """Return the function that resolves a point's profile; it raises ProfileError."""
     from eagle3_checks.bisect.criterion import parse  # noqa: PLC0415 - quick --help
+    from eagle3_checks.bisect.points import PointError  # noqa: PLC0415
     from eagle3_checks.settings import resolve  # noqa: PLC0415
 
     criterion = parse(arguments.by)
@@ -198,7 +206,15 @@ def resolver(arguments: argparse.Namespace) -> Resolve:
         given |= {"floors.tokens_per_second": {}, "floors.speed_up": {}}
     if criterion.stage == "compared":
         given["speed.compare_base"] = "launch"
-    return lambda point: resolve(arguments.profile, {**given, **point.overrides})
+
+    def resolved(point: Point) -> Resolved:
+        found = resolve(arguments.profile, {**given, **point.overrides})
+        if found.profile.server.url:
+            url = found.profile.server.url
+            raise PointError(f"server.url is set ({url}): a bisect starts its own servers")
+        return found
+
+    return resolved
 
 
 def _write(outcome: Outcome, arguments: argparse.Namespace) -> None:

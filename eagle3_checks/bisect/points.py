@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from eagle3_checks.checkpoint.config import CONFIG
-from eagle3_checks.checkpoint.digest import digest
-from eagle3_checks.checkpoint.files import CheckpointError
-from eagle3_checks.checkpoint.hub import hub_id, local_folder
+from eagle3_checks.checkpoint.hub import hub_id
 
 _PARTS = re.compile(r"(\d+)")
 _GLOB = re.compile(r"[*?\[]")
@@ -67,26 +63,6 @@ def natural(text: str) -> tuple[tuple[bool, int, str], ...]:
     return tuple(
         (part.isdigit(), int(part) if part.isdigit() else 0, part) for part in _PARTS.split(text)
     )
-
-
-def identity(drafter: str) -> str | None:
-    """Return a hash over all bytes of a drafter's config and weights; None where unreadable.
-
-    Headers alone, which tell checkpoints of one training apart from nothing, are not enough here.
-    A hub id's files are downloaded, as the server would.
-    """
-    try:
-        folder = local_folder(drafter, weights=True)
-    except CheckpointError:
-        return None
-    return digest(folder, full_below=sys.maxsize)
-
-
-def target_identity(target: str) -> str:
-    """Return what a target is recognised by: its config, headers and sizes, or its hub id."""
-    folder = Path(target).expanduser()
-    known = digest(folder, full_below=0) if folder.is_dir() else None
-    return known or f"name:{hashlib.sha256(target.encode()).hexdigest()}"
 
 
 def _expanded(pattern: str) -> list[str]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import json
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -15,30 +12,23 @@ from typing import Any
 from eagle3_checks.bisect.cache import Cache
 from eagle3_checks.bisect.criterion import Criterion, contrast, figure, shares
 from eagle3_checks.bisect.launch import Enough, launch
-from eagle3_checks.bisect.points import Point, identity, target_identity
+from eagle3_checks.bisect.points import Point
 from eagle3_checks.bisect.readings import Reading
 from eagle3_checks.bisect.search import Boundary, Side, search
 from eagle3_checks.facts import Interval
+from eagle3_checks.identity import (
+    drafter_identity,
+    flags_identity,
+    release_identity,
+    target_identity,
+)
 from eagle3_checks.measure.machine import hardware
 from eagle3_checks.measure.prompts import load_prompts
 from eagle3_checks.measure.statistics import LEVEL
 from eagle3_checks.profile import Resolved
-from eagle3_checks.settings import flatten
+from eagle3_checks.report.result import tool_version
 from eagle3_checks.verdict import Status
 
-_UNKEYED = (
-    "name",
-    "description",
-    "baseline.",
-    "judging.",
-    "target.path",
-    "drafter.path",
-    "server.port",
-    "server.start_timeout",
-    "server.request_timeout",
-    "prompts.sets",
-)
-"""Starts of keys that do not change a reading, or stand in its key in another form."""
 _UNSAFE = re.compile(r"[^\w.-]+")
 
 Resolve = Callable[[Point], Resolved]
@@ -207,7 +197,7 @@ class Bisect:
     def _read(self, point: Point, number: int, enough: Enough) -> tuple[Reading, bool]:
         resolved = self._resolve(point)
         drafter = resolved.profile.drafter.path
-        known = _identity(drafter)
+        known = drafter_identity(drafter)
         if known is None:
             return Reading(trouble=f"{drafter}: its files cannot be read", launched=False), False
         key = self._key(resolved, known, number)
@@ -243,19 +233,16 @@ class Bisect:
 
     def _key(self, resolved: Resolved, drafter: str, number: int) -> dict[str, Any]:
         profile = resolved.profile
-        judged = self.criterion.kind == "rule"  # its floors decide, not a threshold of ours
-        flags = {
-            name: value
-            for name, value in flatten(profile).items()
-            if not name.startswith(_UNKEYED) and (judged or not name.startswith("floors."))
-        }
-        canon = json.dumps(flags, sort_keys=True, default=dict)
+        # A rule is judged by the profile's floors, a figure by a threshold of ours.
+        without = ("judging.",) if self.criterion.kind == "rule" else ("judging.", "floors.")
         return {
             "drafter": drafter,
-            "target": _target(profile.target.path),
-            "flags": hashlib.sha256(canon.encode()).hexdigest(),  # they may hold secrets
+            "target": target_identity(profile.target.path),
+            "flags": flags_identity(profile, without=without),
             "prompts": load_prompts(profile.prompts).sha256,
             "hardware": hardware(profile),
+            "sglang": release_identity(profile),
+            "suite": tool_version(),
             "stage": self.criterion.stage,
             "number": number,
         }
@@ -267,7 +254,3 @@ def told(point: Point, found: Measured) -> str:
     shown = f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]" if value else ""
     shown = shown or found.reading.trouble or ", ".join(found.reading.statuses.values())
     return "   ".join((point.name, shown, *(("kept from an earlier run",) if found.kept else ())))
-
-
-_identity = functools.cache(identity)
-_target = functools.cache(target_identity)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -107,6 +107,23 @@ class _Reader:
         )
 
 
+def _wrappers(raw: Mapping[str, Any]) -> Iterator[FileProblem]:
+    """Tell what stands where a language model's config is looked for, and is none.
+
+    SGLang takes whatever is there, and stops at the first field that it asks for.
+    """
+    for key in WRAPPERS:
+        value = raw.get(key)
+        if value is not None and not isinstance(value, dict):
+            yield problem(
+                FileFault.UNREADABLE,
+                CONFIG,
+                f"{key} is {shown(repr(value), 60)}; it must be an object: SGLang takes it for the "
+                "language model's config and stops",
+                f"leave {key} out of config.json, or write the language model's config there",
+            )
+
+
 def read_draft_config(folder: Path) -> DraftConfig:
     """Read a drafter's config.json; faults are in `problems`, and nothing is raised."""
     raw, faults = _read(folder)
@@ -156,7 +173,7 @@ def draft_config(raw: Mapping[str, Any], source: str = "") -> DraftConfig:
         quantization=top.table("quantization_config"),
         nested_layer=top.table(NESTED_LAYER),
     )
-    return replace(config, problems=(*top.problems, *eagle.problems))
+    return replace(config, problems=(*top.problems, *eagle.problems, *_wrappers(raw)))
 
 
 def read_target_config(folder: Path) -> TargetConfig:
@@ -178,7 +195,7 @@ def read_target_config(folder: Path) -> TargetConfig:
         head_dim=language.number("head_dim"),
         dtype=_dtype(language) or (_dtype(top) if prefix else None),
     )
-    return replace(config, problems=(*faults, *top.problems, *language.problems))
+    return replace(config, problems=(*faults, *top.problems, *language.problems, *_wrappers(raw)))
 
 
 def language_config(raw: Mapping[str, Any]) -> Mapping[str, Any]:

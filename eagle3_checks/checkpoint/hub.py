@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from eagle3_checks.checkpoint.files import CheckpointError
 from eagle3_checks.checkpoint.hub_faults import (
     NO_HUB,
     network_problem,
+    no_revision,
     not_an_id,
     offline,
     refused,
@@ -95,6 +95,9 @@ def open_folder(source: str, *, weights: bool) -> Path:
 
 
 def _as_path(source: str) -> Path:
+    bare = source.removesuffix("@")
+    if bare != source and not os.path.lexists(source) and _ID.fullmatch(bare):
+        raise CheckpointError(no_revision(source, bare))
     return Path(os.path.expanduser(source))  # noqa: PTH111 - this one never raises
 
 
@@ -109,10 +112,10 @@ def _told(source: str, revision: str) -> Iterator[None]:
         OfflineModeIsEnabled,
     )
 
-    # From 1.0 on the library speaks through httpx, before through requests (an OSError).
-    httpx = sys.modules.get("httpx")
-    broken: tuple[type[Exception], ...] = (LocalEntryNotFoundError, OSError)
-    broken += (httpx.HTTPError,) if httpx else ()
+    # Its own error stands on that of the HTTP library that it speaks through: requests (an OSError)
+    # before 1.0, then httpx, then httpx2.
+    http = tuple(k for k in HfHubHTTPError.__mro__ if k.__name__ == "HTTPError")
+    broken: tuple[type[Exception], ...] = (LocalEntryNotFoundError, OSError, *http)
     try:
         yield
     except HFValidationError as error:

@@ -25,6 +25,13 @@ def not_an_id(source: str) -> FileProblem:
     return problem(FileFault.MISSING, source, detail, "give an existing folder or a hub id")
 
 
+def no_revision(source: str, name: str) -> FileProblem:
+    """A hub id that ends where its revision should begin."""
+    detail = "there is no such folder, and the revision after @ is empty; is a variable unset?"
+    fix = f"write {name} for its main branch, or name a branch, tag or commit after @"
+    return problem(FileFault.MISSING, source, detail, fix)
+
+
 def offline(source: str) -> FileProblem:
     """Offline mode, and nothing in the cache."""
     return problem(

@@ -6,6 +6,7 @@ SGLang takes every ``*.safetensors`` of the folder, or, with an index, those the
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -56,17 +57,7 @@ def read_manifest(folder: Path) -> Manifest:
     for file in files:
         header = read_header(folder / file, file)
         problems.extend(header.problems)
-        problems.extend(
-            problem(
-                FileFault.DUPLICATE,
-                file,
-                f"tensor {shown(name)} is in {shown(tensors[name].file)} too; which one SGLang "
-                "keeps depends on the order of the files",
-                "keep each tensor in one file, and remove files that are left over",
-            )
-            for name in header.tensors
-            if name in tensors
-        )
+        problems.extend(_twice(file, header.tensors, tensors))
         tensors.update(header.tensors)
         metadata.update(header.metadata)
     if index:
@@ -78,6 +69,25 @@ def read_manifest(folder: Path) -> Manifest:
         metadata=MappingProxyType(metadata),
         problems=tuple(problems),
     )
+
+
+def _twice(
+    file: str, held: Mapping[str, TensorInfo], before: Mapping[str, TensorInfo]
+) -> Iterator[FileProblem]:
+    """Tell tensors that another file holds too, once for each such file."""
+    shared: dict[str, list[str]] = {}
+    for name in held:
+        if name in before:
+            shared.setdefault(before[name].file, []).append(name)
+    for other, names in shared.items():
+        more = f" and {len(names) - 1} more are" if len(names) > 1 else " is"
+        yield problem(
+            FileFault.DUPLICATE,
+            file,
+            f"tensor {shown(names[0])}{more} in {shown(other)} too; which one SGLang keeps depends "
+            "on the order of the files",
+            "keep each tensor in one file, and remove files that are left over",
+        )
 
 
 class _Index:

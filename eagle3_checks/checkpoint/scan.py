@@ -6,9 +6,10 @@ evenly over a tensor, so that a pass costs little more than reading the file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite, sqrt
-from operator import mul
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO
@@ -21,8 +22,18 @@ from eagle3_checks.checkpoint.files import (
     plain_name,
     shown,
 )
-from eagle3_checks.checkpoint.floats import FORMATS, count_non_finite, decode
+from eagle3_checks.checkpoint.floats import (
+    FORMATS,
+    Bytes,
+    Census,
+    Moments,
+    census,
+    decode,
+    moments,
+    numpy,
+)
 from eagle3_checks.checkpoint.manifest import read_manifest
+from eagle3_checks.checkpoint.table import TABLES, Hashes, Table, is_table
 from eagle3_checks.facts import (
     EmbeddingSeen,
     FileFault,
@@ -33,17 +44,14 @@ from eagle3_checks.facts import (
     TensorValues,
 )
 
-CHUNK_BYTES = 1 << 20
+PIECE_BYTES = 1 << 20
+THREADS = 2
+"""As many as keep both a disk and a core busy."""
 BLOCKS, BLOCK = 64, 1024
 """Elements looked at for a tensor's scale: so many blocks of so many."""
 SAMPLED_ROWS = 256
-MAX_ROWS = 4 << 20
-"""Rows of an embedding or head; more are no vocabulary's."""
-MAX_ROW_BYTES = 16 << 20
-TABLES = ("embed_tokens.weight", "lm_head.weight")
-"""Ends of the names of tensors with a row for each token."""
-_MARK = 64
-"""Bytes at the start and in the middle of a row that rows are told apart by."""
+ROW_ELEMENTS = 4096
+"""Elements of a row that its scale is taken from."""
 _ROUNDING = 2.0**-7
 """Relative difference that a cast to bfloat16 makes."""
 
@@ -93,120 +101,103 @@ def _file(
 
 
 def _tensor(stream: BinaryIO, info: TensorInfo) -> TensorStats:
-    table = _Table(info) if _is_table(info) else None
-    non_finite, all_zero = 0, True
-    zeros = bytes(CHUNK_BYTES)
-    for at, data in _chunks(stream, info, table.row_bytes if table else 8):
-        non_finite += count_non_finite(data, info.dtype)
-        if all_zero:
-            all_zero = data == (zeros[: len(data)] if len(data) <= len(zeros) else bytes(len(data)))
-        if table:
-            table.take(at, data)
-    sample = [v for part in _sample(stream, info) for v in part]
-    if non_finite:
-        sample = [v for v in sample if isfinite(v)]
+    table = Table(info) if is_table(info) else None
+    pieces = _pieces(stream, info, table)
+    sample = _sample(stream, info)
+    zero_rows: tuple[int, ...] = ()
+    repeats: dict[int, int] = {}
+    if table:
+        size = table.row_bytes
+        hashes = tuple(piece.hashes for piece in pieces if piece.hashes)
+        zero_rows, repeats = table.finish(hashes, lambda row: _at(stream, info, row * size, size))
     return TensorStats(
         name=info.name,
         dtype=info.dtype,
         shape=info.shape,
-        non_finite=non_finite,
-        all_zero=all_zero,
-        rms=_rms(sample),
-        mean=sum(sample) / len(sample) if sample else 0.0,
-        low=min(sample, default=0.0),
-        high=max(sample, default=0.0),
-        sampled=len(sample),
-        zero_rows=tuple(table.zero_rows) if table else (),
-        repeats=MappingProxyType(table.repeats) if table else MappingProxyType({}),
+        non_finite=sum(piece.census.non_finite for piece in pieces),
+        all_zero=all(piece.census.zero for piece in pieces),
+        rms=sample.rms,
+        mean=sample.total / sample.count if sample.count else 0.0,
+        low=sample.low if sample.count else 0.0,
+        high=sample.high if sample.count else 0.0,
+        sampled=sample.count,
+        zero_rows=zero_rows,
+        repeats=MappingProxyType(repeats),
         row_rms=MappingProxyType(dict(_row_rms(stream, info)) if table else {}),
+        row_elements=min(info.shape[1], ROW_ELEMENTS) if table else 0,
     )
 
 
-def _is_table(info: TensorInfo) -> bool:
-    if not info.name.endswith(TABLES) or len(info.shape) != 2:  # noqa: PLR2004 - a matrix
-        return False
-    return info.shape[0] <= MAX_ROWS and (info.end - info.begin) // info.shape[0] <= MAX_ROW_BYTES
+@dataclass(frozen=True)
+class _Piece:
+    """What a piece of a tensor was seen to hold."""
+
+    census: Census
+    hashes: Hashes | None
 
 
-class _Table:
-    """What is gathered of a tensor with a row for each token, while its bytes pass by."""
+def _pieces(stream: BinaryIO, info: TensorInfo, table: Table | None) -> Sequence[_Piece]:
+    """Look at all bytes of a tensor, in pieces of whole rows, in the order of the file.
 
-    def __init__(self, info: TensorInfo) -> None:
-        self.row_bytes = (info.end - info.begin) // info.shape[0]
-        self.zero_rows: list[int] = []
-        self.repeats: dict[int, int] = {}
-        self._marks: dict[bytes, int] = {}
-        self._middle = self.row_bytes // 2 // 8 * 8
-        self._blank = bytes(self.row_bytes)
-        self._blank_mark = self._mark(self._blank, 0)
-
-    def _mark(self, data: bytes | bytearray, offset: int) -> bytes:
-        middle, end = offset + self._middle, offset + self.row_bytes
-        first = data[offset : min(offset + _MARK, middle)]
-        return bytes(first + data[middle : min(middle + _MARK, end)])
-
-    def take(self, at: int, data: bytes | bytearray) -> None:
-        """Look at whole rows, which begin `at` bytes into the tensor."""
-        size = self.row_bytes
-        for row, offset in enumerate(range(0, len(data), size), at // size):
-            mark = self._mark(data, offset)
-            if mark == self._blank_mark and data[offset : offset + size] == self._blank:
-                self.zero_rows.append(row)
-                continue
-            first = self._marks.setdefault(mark, row)
-            if first != row:
-                self.repeats[row] = first
-
-
-def _chunks(
-    stream: BinaryIO, info: TensorInfo, unit: int
-) -> Iterator[tuple[int, bytes | bytearray]]:
-    """Yield a tensor's bytes with their offset, in pieces of whole units."""
-    size = max(1, CHUNK_BYTES // unit) * unit
-    buffer = bytearray(size)
-    view = memoryview(buffer)
-    stream.seek(info.begin)
+    numpy and the operating system let other threads run, so that one piece is read while another
+    is looked at.
+    """
+    unit = table.row_bytes if table else FORMATS["F64"].width
+    size = max(1, PIECE_BYTES // unit) * unit
     total = info.end - info.begin
-    for at in range(0, total, size):
-        count = min(size, total - at)
-        _fill(stream, view[:count], info)
-        yield at, buffer if count == size else bytes(view[:count])
+    starts = range(0, total, size)
+
+    def look(starts: Sequence[int]) -> list[_Piece]:
+        buffer = bytearray(min(size, total))
+        pieces = []
+        for at in starts:
+            count = min(size, total - at)
+            data: Bytes = buffer if count == len(buffer) else bytearray(count)
+            _fill(stream, memoryview(data), info, at)
+            hashes = table.hashes(data) if table else None
+            pieces.append(_Piece(census(data, info.dtype), hashes))
+        return pieces
+
+    if len(starts) <= THREADS or numpy() is None:
+        return look(starts)
+    with ThreadPoolExecutor(THREADS) as pool:
+        shares = list(pool.map(look, (starts[n::THREADS] for n in range(THREADS))))
+    return [shares[n % THREADS][n // THREADS] for n in range(len(starts))]
 
 
-def _fill(stream: BinaryIO, view: memoryview, info: TensorInfo) -> None:
+def _fill(stream: BinaryIO, view: memoryview, info: TensorInfo, at: int) -> None:
+    """Read from a tensor's byte `at` on until the view is full; moves no position."""
     got = 0
     while got < len(view):
-        count = stream.readinto(view[got:])  # type: ignore[attr-defined]
+        count = os.preadv(stream.fileno(), [view[got:]], info.begin + at + got)
         if not count:
             fail(FileFault.TRUNCATED, info.file, f"it ends within tensor {shown(info.name)}")
         got += count
 
 
-def _sample(stream: BinaryIO, info: TensorInfo) -> Iterator[Sequence[float]]:
-    """Yield blocks of elements spread evenly over a tensor; all of a small one."""
+def _sample(stream: BinaryIO, info: TensorInfo) -> Moments:
+    """Look at blocks of elements spread evenly over a tensor; at all of a small one."""
     width = FORMATS[info.dtype].width
     elements = (info.end - info.begin) // width
     if elements <= BLOCKS * BLOCK:
-        yield decode(_at(stream, info, 0, elements * width), info.dtype)
-        return
-    for block in range(BLOCKS):
-        begin = (elements - BLOCK) * block // (BLOCKS - 1)
-        yield decode(_at(stream, info, begin * width, BLOCK * width), info.dtype)
+        return moments(_at(stream, info, 0, elements * width), info.dtype)
+    starts = ((elements - BLOCK) * block // (BLOCKS - 1) for block in range(BLOCKS))
+    blocks = (_at(stream, info, begin * width, BLOCK * width) for begin in starts)
+    return moments(b"".join(blocks), info.dtype)
 
 
 def _row_rms(stream: BinaryIO, info: TensorInfo) -> Iterator[tuple[int, float]]:
-    """Yield some rows, spread evenly, with their root mean square, which may be NaN."""
+    """Yield some rows, spread evenly, with the root mean square of their finite elements."""
     width = FORMATS[info.dtype].width
     for row in spread(info.shape[0], SAMPLED_ROWS):
         begin = row * info.shape[1] * width
-        values = decode(_at(stream, info, begin, min(info.shape[1], BLOCK) * width), info.dtype)
-        yield row, _rms(values)
+        data = _at(stream, info, begin, min(info.shape[1], ROW_ELEMENTS) * width)
+        yield row, moments(data, info.dtype).rms
 
 
 def _at(stream: BinaryIO, info: TensorInfo, begin: int, count: int) -> bytes:
     data = bytearray(count)
-    stream.seek(info.begin + begin)
-    _fill(stream, memoryview(data), info)
+    _fill(stream, memoryview(data), info, begin)
     return bytes(data)
 
 
@@ -215,10 +206,6 @@ def spread(count: int, wanted: int) -> tuple[int, ...]:
     if count <= wanted:
         return tuple(range(count))
     return tuple((count - 1) * i // (wanted - 1) for i in range(wanted))
-
-
-def _rms(values: Sequence[float]) -> float:
-    return sqrt(sum(map(mul, values, values)) / len(values)) if values else 0.0
 
 
 def _embedding(root: Path, manifest: Manifest, target: Path) -> EmbeddingSeen | None:

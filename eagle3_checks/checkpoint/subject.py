@@ -10,7 +10,6 @@ from eagle3_checks.checkpoint.digest import digest
 from eagle3_checks.checkpoint.files import CheckpointError
 from eagle3_checks.checkpoint.hub import hub_id, local_folder, open_folder
 from eagle3_checks.checkpoint.manifest import read_manifest
-from eagle3_checks.checkpoint.scan import scan
 from eagle3_checks.checkpoint.tokenizer import read_tokenizer
 from eagle3_checks.checkpoint.values import VocabMap, read_vocab_map
 from eagle3_checks.facts import (
@@ -87,6 +86,8 @@ class Subject:
             return None
         target = self._target if hub_id(self.target_source) is None else None
         beside = None if isinstance(target, FileProblem) else target
+        from eagle3_checks.checkpoint.scan import scan  # noqa: PLC0415 - only --values needs it
+
         return scan(folder, read_manifest(folder), beside)
 
     @cached_property

@@ -112,7 +112,10 @@ def replay(manifest: Manifest, draft: DraftConfig, contract: Contract) -> LoadPl
         tensors.append(_load(info, place, parameters, contract))
     if dims.drafter_class != LLAMA:
         tensors = list(_without_halves(tensors))
-    plans = tuple(_filled(p, dims, tensors) for p in parameters.values())
+    reached: dict[str | None, list[TensorPlan]] = {}
+    for tensor in tensors:
+        reached.setdefault(tensor.parameter, []).append(tensor)
+    plans = tuple(_filled(p, dims, reached.get(p.name, [])) for p in parameters.values())
     return LoadPlan(dims=dims, tensors=tuple(tensors), parameters=plans)
 
 
@@ -179,12 +182,12 @@ def _without_halves(tensors: list[TensorPlan]) -> Iterator[TensorPlan]:
             yield tensor
 
 
-def _filled(parameter: Parameter, dims: Dims, tensors: list[TensorPlan]) -> ParameterPlan:
-    reached = [t for t in tensors if t.parameter == parameter.name and t.fate is not Fate.FATAL]
+def _filled(parameter: Parameter, dims: Dims, offered: list[TensorPlan]) -> ParameterPlan:
+    reached = [t for t in offered if t.fate is not Fate.FATAL]
     by = tuple(t.name for t in reached)
     if _replaced(parameter, dims):
         return ParameterPlan(parameter=parameter, state=State.TARGET, by=by)
-    if any(t.parameter == parameter.name and t.fate is Fate.FATAL for t in tensors):
+    if len(reached) < len(offered):
         return ParameterPlan(parameter=parameter, state=State.REFUSED, by=by)
     if not reached:
         missing = tuple(parameter.shards)

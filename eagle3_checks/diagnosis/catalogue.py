@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from eagle3_checks.verdict import Step
 
@@ -59,6 +60,14 @@ CAUSES: Mapping[str, Known] = {
         "the captured states lack the residual",
         "Serve with another SGLang version, and compare.",
         "eagle3-checks bisect sglang",
+    ),
+    "partial-sums": _known(
+        "the captured states are parts of a sum over ranks",
+        "Serve with --tp-size 1, or without the fused all-reduce, and compare.",
+        "{gate}",
+    ),
+    "ranks": _known(
+        "the ranks do not do the same", "Serve with --tp-size 1, and compare.", "{gate}"
     ),
     "vocabulary": _known(
         "the draft ids do not stand for the tokens the head was trained on",
@@ -185,10 +194,16 @@ _BY_CODE: Mapping[str, str] = {
     "VAL006": "embedding",
     "SRV001": "flags",
     "SRV002": "environment",
+    "SRV005": "measurement",
+    "SRV010": "environment",
     "WIR000": "measurement",
     "WIR001": "tensors",
     "WIR002": "tensors",
     "WIR003": "fusion",
+    "WIR004": "wiring",
+    "WIR005": "ranks",
+    "WIR006": "head",
+    "WIR007": "vocabulary",
     "ACC003": "measurement",
     "ACC004": "server",
     "ACC006": "measurement",
@@ -211,6 +226,24 @@ _BY_FAMILY: Mapping[str, str] = {
 }
 
 
-def name_of(code: str) -> str:
-    """Return the name of the cause that a rule's finding is about."""
+def name_of(code: str, evidence: Mapping[str, Any] | None = None) -> str:
+    """Return the name of the cause that a finding is about, by its evidence where need be."""
+    if code == "WIR004" and evidence:
+        return _of_states(evidence)
+    if code == "WIR006" and evidence:
+        return "embedding" if "embed" in str(evidence.get("parameter")) else "head"
     return _BY_CODE.get(code) or _BY_FAMILY.get(code[:3], "config")
+
+
+def _of_states(evidence: Mapping[str, Any]) -> str:
+    """Tell by what the aux states were found to be."""
+    found = evidence.get("found") or ()
+    kinds = {match["kind"] for match in found}
+    if kinds == {"state"}:
+        layers = sorted(match["layer"] for match in found)
+        return "aux-order" if layers == sorted(evidence["expected"]) else "aux-layers"
+    if kinds == {"output"}:
+        return "residual"
+    if kinds & {"scaled", "unfinished"}:
+        return "partial-sums"
+    return "wiring" if found else "fusion"

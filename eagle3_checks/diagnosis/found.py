@@ -47,7 +47,7 @@ def steps(name: str, evidence: Evidence) -> tuple[Step, ...]:
 
 
 def _cause(finding: Finding, evidence: Evidence) -> Cause:
-    name = name_of(finding.code)
+    name = name_of(finding.code, finding.evidence)
     seen = SEEN_INSIDE.get(finding.code, "")
     against = (f"{seen} passed: it was not so inside the server",) if evidence.passed(seen) else ()
     error = finding.severity is Severity.ERROR

@@ -8,10 +8,11 @@ from dataclasses import replace
 from eagle3_checks.diagnosis.catalogue import CAUSES, REPLAY
 from eagle3_checks.diagnosis.evidence import Evidence
 from eagle3_checks.diagnosis.found import SYMPTOMS, bears, found, steps
-from eagle3_checks.diagnosis.suspected import suspects
+from eagle3_checks.diagnosis.suspected import as_low, suspects
 from eagle3_checks.diagnosis.trials import refuted
 from eagle3_checks.verdict import Cause, Confidence, Finding, Step
 
+OF_WEIGHTS = ("VAL", "KEY")
 _ORDER = (Confidence.PROVEN, Confidence.LIKELY, Confidence.SUSPECTED)
 
 
@@ -42,10 +43,18 @@ def _replay(evidence: Evidence) -> Step:
 
 
 def _tried(cause: Cause, evidence: Evidence) -> tuple[Cause, bool]:
-    """Return a cause with what a replay says against it, and whether one does."""
+    """Return a cause with what a replay says of it, and whether it speaks against it.
+
+    What a rule has warned of in the weights is likely where the reference does no better with them.
+    """
     against = refuted(evidence, cause.name)
     if not against:
-        return cause, False
+        alike = as_low(evidence)
+        if not alike or cause.code[:3] not in OF_WEIGHTS:
+            return cause, False
+        surer = min(cause.confidence, Confidence.LIKELY, key=_ORDER.index)
+        why = (*cause.evidence_for, alike)
+        return replace(cause, confidence=surer, evidence_for=tuple(dict.fromkeys(why))), False
     return replace(cause, evidence_against=(*cause.evidence_against, against)), True
 
 

@@ -43,10 +43,7 @@ def suspects(evidence: Evidence) -> Iterator[Suspect]:
         )
         yield from _wiring(evidence, served.per_position, replay, gap)
     else:
-        low = (
-            f"the reference reaches {replay.accept_length:.2f} with the drafter's files, the "
-            f"server {length:.2f}: the server does what the files say"
-        )
+        low = _low(replay, length)
         yield from _drafter(evidence, served.accept_rate, replay, low)
 
 
@@ -58,6 +55,22 @@ def served_worse(evidence: Evidence, replay: Trial) -> bool:
     if evidence.floor and served.value < evidence.floor <= replay.accept_length:
         return True
     return replay.accept_length > max(served.high, 1 + GAIN * (served.value - 1))
+
+
+def as_low(evidence: Evidence) -> str:
+    """Say that the reference gets no more of the drafter than the server, or nothing."""
+    served = evidence.acceptance.accept_length if evidence.acceptance else None
+    replay = _replay(evidence)
+    if served is None or replay is None or served_worse(evidence, replay):
+        return ""
+    return _low(replay, served.value)
+
+
+def _low(replay: Trial, served: float) -> str:
+    return (
+        f"the reference reaches {replay.accept_length:.2f} with the drafter's files, the server "
+        f"{served:.2f}: the server does what the files say"
+    )
 
 
 def _replay(evidence: Evidence) -> Trial | None:
@@ -105,18 +118,33 @@ def _without_replay(evidence: Evidence, served: Acceptance) -> Iterator[Suspect]
             yield Suspect(name=name, confidence=Confidence.SUSPECTED, why=why)
 
 
+LOOKED_AT = {
+    "aux-layers": "WIR004",
+    "aux-order": "WIR004",
+    "residual": "WIR004",
+    "fusion": "WIR003",
+    "embedding": "WIR006",
+}
+"""Causes that a rule looks for inside the server: where it passes, it is not that."""
+
+
 def _sound(evidence: Evidence) -> Iterator[str]:
     """Yield what the probe saw to be right."""
     if evidence.passed("WIR001") and evidence.passed("WIR002"):
         yield "every tensor was loaded, and no parameter left unset"
     if evidence.passed("WIR003"):
         yield "fc fused all aux states"
+    if evidence.passed("WIR004"):
+        yield "the aux states are the target's true ones"
+    if evidence.passed("WIR006"):
+        yield "embedding and head are the right ones"
 
 
 def _wiring(
     evidence: Evidence, shares: tuple[float, ...] | None, replay: Trial, gap: str
 ) -> Iterator[Suspect]:
-    for fault, confidence in closest_faults(evidence):
+    refuted = {cause for cause, code in LOOKED_AT.items() if evidence.passed(code)}
+    for fault, confidence in closest_faults(evidence, without=frozenset(refuted)):
         why = f"a replay with {fault.change} reaches {fault.accept_length:.2f}"
         yield Suspect(name=fault.cause, confidence=confidence, why=(gap, why))
     if figures.breaks_after_first(shares) and not figures.breaks_after_first(replay.per_position):

@@ -78,12 +78,18 @@ def unused(evidence: Evidence) -> Iterator[Trial]:
             yield trial
 
 
-def closest_faults(evidence: Evidence) -> Iterator[tuple[Trial, Confidence]]:
-    """Yield the faults of a server whose replay looks as what is served, the nearest first."""
+def closest_faults(
+    evidence: Evidence, without: frozenset[str]
+) -> Iterator[tuple[Trial, Confidence]]:
+    """Yield the faults of a server whose replay looks as what is served, the nearest first.
+
+    Left out are causes `without` which it is.
+    """
     trials, served = evidence.trials, evidence.acceptance
     if trials is None or served is None:
         return
-    near = _best_of_each(trials.faults, key=lambda t: _distance(t, served))
+    open_still = [fault for fault in trials.faults if fault.cause not in without]
+    near = _best_of_each(open_still, key=lambda t: _distance(t, served))
     near = [fault for fault in near if _distance(fault, served) <= NEAR]
     for place, fault in enumerate(near):
         rival = near[1 - place] if len(near) > 1 and place < 2 else None  # noqa: PLR2004

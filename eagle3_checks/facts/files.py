@@ -162,6 +162,8 @@ class TensorStats:
     """Rows of an embedding or head that repeat an earlier row, by the row they repeat."""
     row_rms: Mapping[int, float] = field(default_factory=dict)
     """Root mean square of some rows of an embedding or head."""
+    row_elements: int = 0
+    """Elements of each such row that it was taken from."""
 
 
 @dataclass(frozen=True, kw_only=True)

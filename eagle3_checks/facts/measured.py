@@ -32,6 +32,8 @@ class RequestSample:
     histogram: tuple[int, ...] | None
     """``histogram[i]``: verify steps in which exactly i drafts were correct."""
     text: str = ""
+    reported: bool = True
+    """Whether the server told a number of verify steps at all, be it zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +145,8 @@ class BaselineSeen:
     recorded: str = ""
     """When the baseline was recorded, in ISO 8601."""
     accept_length: float | None = None
+    per_position: tuple[float, ...] | None = None
+    """Share of verify steps in which the draft at position 1, 2, … was correct (chain only)."""
     margin: float = 0.0
     """Share of the baseline's accept length that may be lost."""
     pairs: int = 0
@@ -184,6 +188,9 @@ class Stream:
     """Over the same requests."""
     latencies: tuple[tuple[str, int, float], ...] = ()
     """Prompt, output tokens and seconds of every answered request."""
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    """Prompt tokens that the server had in its prefix cache, which cost no prefill."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +199,11 @@ class SpeedUp:
 
     concurrency: int
     ratio: Interval
+    """Its interval holds what differs from prompt to prompt, and `drift`."""
     base_tokens_per_second: float
+    drift: float | None = None
+    """Relative standard deviation of a speed from one measurement to the next on the same server,
+    over all concurrencies with and without speculation; None where none was repeated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,8 +211,11 @@ class Throughput:
     """Output speed of the server, tokens per second, at each concurrency asked for."""
 
     streams: tuple[Stream, ...]
+    again: tuple[Stream, ...] = ()
+    """The same requests once more, where speed is compared."""
     base: tuple[Stream, ...] = ()
     """The same requests without speculation."""
+    base_again: tuple[Stream, ...] = ()
     speed_ups: tuple[SpeedUp, ...] = ()
     break_even: float | None = None
     """Concurrency from which on speculation no longer pays; None where it always or never does."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from eagle3_checks.contract.metrics import MetaNames
@@ -14,7 +14,12 @@ from eagle3_checks.measure.counts import contradictions, own_figures, sample, un
 from eagle3_checks.measure.judging import Inquiry
 from eagle3_checks.measure.progress import SILENT, Progress
 from eagle3_checks.measure.prompts import Prompt
-from eagle3_checks.measure.statistics import mean_interval, ratio_interval, shift
+from eagle3_checks.measure.statistics import (
+    ACCEPTED_SKEW,
+    mean_interval,
+    ratio_interval,
+    shift,
+)
 from eagle3_checks.profile import Prompts, Speculation
 
 LENGTHS = (128, 512, 2048, 8192)
@@ -88,6 +93,8 @@ def measure_acceptance(  # noqa: PLR0913 - what is sent, to whom, and who asks a
             begin = end
     finally:
         progress.end()
+    if any(s.verify_steps for s in samples):
+        odd += _unspeculated(samples)
     acceptance = summarise(samples, server.speculation, failed=len(failures), found=odd)
     acceptance = dataclasses.replace(
         acceptance,
@@ -158,12 +165,12 @@ def summarise(
         correct_drafts=sum(correct),
         proposed_drafts=sum(proposed),
         accept_length=length,
-        accept_rate=ratio_interval(correct, proposed),
+        accept_rate=ratio_interval(correct, proposed, skew=ACCEPTED_SKEW),
         per_position=tuple(d.joint.value for d in depths) if speculation.chain and depths else None,
         failed_requests=failed,
         missing=_missing(samples, failed),
         contradictions=tuple(found),
-        accept_length_mean=mean_interval(ratios),
+        accept_length_mean=mean_interval(ratios, skew=ACCEPTED_SKEW),
         depths=depths,
         by_set=grouped(samples, lambda s: s.prompt_set),
         by_prompt_tokens=grouped(samples, _range),
@@ -186,7 +193,7 @@ def reached(samples: Iterable[RequestSample], speculation: Speculation) -> tuple
     before = float(sum(steps))
     for drafts in range(1, speculation.max_accept_length):
         counts = [sum(h[drafts:]) for h in histograms]
-        joint = ratio_interval(counts, steps)
+        joint = ratio_interval(counts, steps, skew=ACCEPTED_SKEW)
         if joint is None:
             return ()
         total = float(sum(counts))
@@ -222,16 +229,32 @@ def _range(seen: RequestSample) -> str:
 
 def _length(samples: Sequence[RequestSample]) -> tuple[int, Interval | None]:
     steps = [s.verify_steps for s in samples]
-    ratio = ratio_interval([s.correct_drafts for s in samples], steps)
+    correct = [s.correct_drafts for s in samples]
+    ratio = ratio_interval(correct, steps, skew=ACCEPTED_SKEW)
     return sum(steps), shift(ratio, 1.0) if ratio else None
 
 
 def _missing(samples: Sequence[RequestSample], failed: int) -> str | None:
     if not samples:
         return f"no request was answered ({failed} failed)"
-    if not any(s.verify_steps for s in samples):
-        return (
-            f"{len(samples)} requests were answered without a single verify step: "
-            "the server did not speculate, or its version does not report it"
-        )
-    return None
+    if any(s.verify_steps for s in samples):
+        return None
+    count = f"{len(samples)} requests were answered without a single verify step: "
+    if all(s.completion_tokens <= 1 for s in samples):
+        return f"{count}no answer has a second token, and the first takes none"
+    if any(s.reported for s in samples):
+        return f"{count}the server counts zero, so it does not speculate"
+    return (
+        f"{count}the server reports none of its acceptance, so it does not speculate, or its "
+        "version does not tell"
+    )
+
+
+def _unspeculated(samples: Iterable[RequestSample]) -> Iterator[str]:
+    """Name the answers that took no verify step while others did; each needs one for its tokens."""
+    for s in samples:
+        if not s.verify_steps and s.completion_tokens > 1:
+            yield (
+                f"{s.prompt_id}: {s.completion_tokens} tokens without a verify step, while other "
+                "requests took some"
+            )

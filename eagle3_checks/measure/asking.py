@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from eagle3_checks.measure.client import Client, RequestFailed
+from eagle3_checks.measure.client import Client, RequestFailed, RequestRefused
 from eagle3_checks.measure.prompts import Prompt
 
 BEST = 5
@@ -69,14 +69,19 @@ class Asking:
     def questions(self, prompts: Iterable[Prompt], first_line: str) -> tuple[Question, ...]:
         """Have the server tokenize prompts, each below a first line that is new to its cache.
 
-        Raises RequestFailed.
+        Raises RequestRefused where it does not; other failures are noted.
         """
         found = []
         for number, prompt in enumerate(prompts, start=1):
             text = prompt.text or "\n".join(str(m.get("content") or "") for m in prompt.messages)
             body = {"prompt": f"# {number} {first_line}\n{text}"}
-            tokens = self.client.ask("/tokenize", body).get("tokens")
-            found.append(Question(id=prompt.id, tokens=_ids(tokens, "/tokenize")))
+            try:
+                tokens = self.client.ask("/tokenize", body).get("tokens")
+                found.append(Question(id=prompt.id, tokens=_ids(tokens, "/tokenize")))
+            except RequestRefused:
+                raise
+            except RequestFailed as failure:
+                self.failures.append(f"{prompt.id}: {failure}")
         return tuple(found)
 
     def run(self, questions: Sequence[Question], concurrency: int = 1) -> dict[str, Output]:

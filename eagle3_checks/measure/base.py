@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from eagle3_checks.contract.metrics import MetaNames
@@ -10,16 +12,23 @@ from eagle3_checks.facts import Throughput
 from eagle3_checks.measure.client import Client
 from eagle3_checks.measure.throughput import Load, measure_throughput
 from eagle3_checks.profile import Model, Profile
+from eagle3_checks.server.arguments import without
 from eagle3_checks.server.open import open_server
 from eagle3_checks.server.readiness import ServerStartError
+
+SPECULATION = "--speculative-"
+"""What all of SGLang's flags about speculation begin with."""
 
 
 class BaseError(RuntimeError):
     """No server without speculation to compare with."""
 
 
-def measure_base(profile: Profile, artefacts: Path, load: Load, names: MetaNames) -> Throughput:
-    """Send the same load to the target without a drafter: launched, or at an address.
+@contextmanager
+def base_server(
+    profile: Profile, artefacts: Path, load: Load, names: MetaNames
+) -> Iterator[Callable[[], Throughput]]:
+    """Serve the target without a drafter, or attach to one; yields what measures it once.
 
     Raises BaseError.
     """
@@ -30,10 +39,12 @@ def measure_base(profile: Profile, artefacts: Path, load: Load, names: MetaNames
             "the server was attached to, so none is launched beside it; give the address of one "
             "without speculation: --eagle3-compare-base URL"
         )
-    server = dataclasses.replace(profile.server, url=url)
+    args = without(profile.server.args, SPECULATION)
+    server = dataclasses.replace(profile.server, url=url, args=args)
     plain = dataclasses.replace(profile, drafter=Model(), server=server)
+    load = dataclasses.replace(load, fresh=not url)
     try:
-        with open_server(plain, artefacts / "base") as running:
+        with open_server(plain, artefacts / "base", speculative=False) as running:
             algorithm = running.info().get("speculative_algorithm")
             if algorithm:
                 raise BaseError(f"the server at {running.url} speculates itself ({algorithm})")
@@ -41,7 +52,7 @@ def measure_base(profile: Profile, artefacts: Path, load: Load, names: MetaNames
                 running.url, api_key=running.api_key, timeout=profile.server.request_timeout
             )
             try:
-                return measure_throughput(client, load, names)
+                yield lambda: measure_throughput(client, load, names)
             finally:
                 client.close()
     except (ServerStartError, OSError, ValueError) as error:

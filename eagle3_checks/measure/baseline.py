@@ -62,6 +62,8 @@ class Record:
     accept_length: float
     counts: Mapping[PromptKey, tuple[int, int]]
     """Verify steps and correct drafts by prompt."""
+    per_position: tuple[float, ...] | None = None
+    """Share of verify steps in which the draft at position 1, 2, … was correct (chain only)."""
     history: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
     """Summary of every run under this key, oldest first."""
 
@@ -106,8 +108,14 @@ def _record(path: Path, data: Mapping[str, Any]) -> Record:
         counts={
             (str(s), str(p)): (int(steps), int(correct)) for s, p, steps, correct in data["prompts"]
         },
+        per_position=_shares(data.get("per_position")),
         history=tuple(dict(entry) for entry in data["history"]),
     )
+
+
+def _shares(value: Sequence[float] | None) -> tuple[float, ...] | None:
+    """Return shares by position; runs recorded before they were kept have none."""
+    return None if value is None else tuple(float(share) for share in value)
 
 
 def nearest(folder: Path, key: Key) -> tuple[Path, tuple[str, ...]] | None:
@@ -121,28 +129,48 @@ def nearest(folder: Path, key: Key) -> tuple[Path, tuple[str, ...]] | None:
     return min(found, key=lambda entry: len(entry[1]), default=None)
 
 
-def summary(acceptance: Acceptance, *, when: str, verdict: str) -> dict[str, Any]:
+def summary(acceptance: Acceptance, key: Key, *, when: str, verdict: str) -> dict[str, Any]:
     """Return what the history keeps of a run; its speed is added once that is measured."""
-    length = acceptance.accept_length
+    length, positions = acceptance.accept_length, acceptance.per_position
     return {
         "recorded": when,
         "verdict": verdict,
+        "sglang": key.sglang,
         "accept_length": length.value if length else None,
         "low": length.low if length and math.isfinite(length.low) else None,
         "high": length.high if length and math.isfinite(length.high) else None,
         "prompts": acceptance.prompts,
         "verify_steps": acceptance.verify_steps,
+        "per_position": None if positions is None else list(positions),
     }
+
+
+def past(folder: Path, key: Key) -> tuple[Mapping[str, Any], ...]:
+    """Return the histories of all baselines that differ from the key in nothing but SGLang.
+
+    Oldest first; a trend is there to show what an upgrade did. Files that are no baseline are
+    passed over.
+    """
+    entries: list[Mapping[str, Any]] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            kept = read(path)
+        except BaselineError:
+            continue
+        sglang = str(kept.key.get("sglang"))
+        if not dataclasses.replace(key, sglang=sglang).differences(kept.key):
+            entries += ({"sglang": sglang, **entry} for entry in kept.history)
+    return tuple(sorted(entries, key=lambda entry: str(entry.get("recorded"))))
 
 
 def add_speed(path: Path, when: str, throughput: Throughput) -> None:
     """Add the speed to the history's entry of the run at `when`. Raises BaselineError."""
     kept = read(path)
     speeds = {str(s.concurrency): s.tokens_per_second for s in throughput.streams}
-    history = [
-        {**entry, "tokens_per_second": speeds} if entry.get("recorded") == when else entry
-        for entry in kept.history
-    ]
+    history = list(kept.history)
+    at = [number for number, entry in enumerate(history) if entry.get("recorded") == when]
+    if at:  # the last one, should two runs have ended within a second
+        history[at[-1]] = {**history[at[-1]], "tokens_per_second": speeds}
     write(dataclasses.replace(kept, history=history))
 
 
@@ -161,6 +189,7 @@ def record(
         recorded=when,
         accept_length=acceptance.accept_length.value,
         counts={(s.prompt_set, s.prompt_id): (s.verify_steps, s.correct_drafts) for s in samples},
+        per_position=acceptance.per_position,
         history=read(path).history if path.is_file() else (),
     )
 
@@ -176,6 +205,7 @@ def write(kept: Record, entry: Mapping[str, Any] | None = None) -> None:
         "key": dict(kept.key),
         "recorded": kept.recorded,
         "accept_length": kept.accept_length,
+        "per_position": kept.per_position,
         "prompts": [[*prompt, *counts] for prompt, counts in kept.counts.items()],
         "history": history,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,8 @@ from typing import Any
 from eagle3_checks.measure.prompts import Prompt
 from eagle3_checks.measure.transport import ERROR_TEXT, Transport, TransportError
 
+FLUSH_SECONDS = 10
+"""How long SGLang may wait for its last batch to end before it empties its cache."""
 BAD_REQUEST, SERVER_ERROR = 400, 500
 _DONE = b"[DONE]"
 _WORDS = re.compile(rb'"content":\s*"[^"]')
@@ -51,10 +54,43 @@ class Client:
     def __init__(self, url: str, *, api_key: str = "", timeout: float = 300.0) -> None:
         """`timeout` is in seconds: the longest silence within a request."""
         self._transport = Transport(url.rstrip("/"), api_key=api_key, timeout=timeout)
+        self._tokens = 0
+        self._answers = 0
+        self._counting = threading.Lock()
 
     def close(self) -> None:
         """Close all connections."""
         self._transport.close()
+
+    def flush_cache(self) -> bool:
+        """Let the server forget its cached prefixes; returns whether it did."""
+        try:
+            self._transport.post(f"/flush_cache?timeout={FLUSH_SECONDS}", b"")
+        except TransportError:
+            return False
+        return True
+
+    @property
+    def requests(self) -> int:
+        """Requests sent so far, answered or not."""
+        return self._transport.requests
+
+    @property
+    def prompt_tokens(self) -> int | None:
+        """Prompt tokens of all answers; None where a request brought none that tells them."""
+        return self._tokens if self._answers == self._transport.requests else None
+
+    def silence(self) -> float:
+        """Return the seconds since the server was last heard; 0 where no request is in flight."""
+        return self._transport.silence()
+
+    def heard(self) -> None:
+        """Note that the server has shown a sign of life elsewhere."""
+        self._transport.heard()
+
+    def abort(self, why: str) -> None:
+        """Break all requests off, and fail those to come with this reason."""
+        self._transport.abort(why)
 
     def post(self, path: str, body: Mapping[str, Any]) -> bytes:
         """Return the body of an answer. Raises RequestFailed, RequestRefused."""
@@ -109,7 +145,15 @@ class Client:
         except ValueError as error:
             raise RequestFailed(f"{prompt.id}: {path} answered {error}") from error
         text, meta = _read_chat(answer, prompt) if talk else _read_text(answer, prompt)
+        self._count(meta)
         return Answer(prompt=prompt, text=text, meta=meta, seconds=seconds)
+
+    def _count(self, meta: Mapping[str, Any]) -> None:
+        tokens = meta.get("prompt_tokens")
+        if isinstance(tokens, int):
+            with self._counting:
+                self._tokens += tokens
+                self._answers += 1
 
     def _stream(self, path: str, body: dict[str, Any], prompt: Prompt, *, talk: bool) -> Answer:
         body["stream"] = True
@@ -146,6 +190,7 @@ class Client:
         if not isinstance(meta, dict) or first is None:
             shown = last[:ERROR_TEXT].decode("utf-8", "replace")
             raise RequestFailed(f"{prompt.id}: the stream of {path} ended without counts: {shown}")
+        self._count(meta)
         return Answer(
             prompt=prompt, text="", meta=meta, seconds=seconds, first=first, gaps=tuple(gaps)
         )

@@ -20,7 +20,8 @@ def sample(answer: Answer, names: MetaNames, speculation: Speculation) -> Reques
     SGLang leaves the keys out where no verify step took place, which counts as zero steps.
     """
     meta = answer.meta
-    steps = _count(meta, names.verify) or 0
+    told = _count(meta, names.verify)
+    steps = told or 0
     completion = _count(meta, "completion_tokens") or 0
     correct = _count(meta, names.correct)
     if correct is None:
@@ -42,6 +43,7 @@ def sample(answer: Answer, names: MetaNames, speculation: Speculation) -> Reques
         proposed_drafts=proposed,
         histogram=tuple(histogram) if counted and isinstance(histogram, list) else None,
         text=answer.text,
+        reported=told is not None,
     )
 
 

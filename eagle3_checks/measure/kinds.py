@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from eagle3_checks.facts import RequestKind
@@ -21,6 +22,7 @@ CHOICES = ("every token is the target's own choice", "some tokens are the drafte
 ABORTED_TOKENS = 256
 """Tokens that are asked for and not waited for."""
 FEW = (1, 2, 3)
+_MESSAGE = re.compile(r'"message":\s*"((?:[^"\\]|\\.)+)')
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,10 @@ def _unsent(kind: str, asked: str, reason: str) -> RequestKind:
 def _sent(client: Client, known: Output, kind: str, asked: str) -> RequestKind:
     seen = RequestKind(kind=kind, asked=asked)
     try:
-        told = _KINDS[kind][1](client, known)
-        seen = replace(seen, problem=told.problem, open=told.open)
+        seen = replace(seen, **asdict(_KINDS[kind][1](client, known)))
     except RequestRefused as refusal:
-        seen = replace(seen, refused=str(refusal))
+        told = _MESSAGE.search(str(refusal))
+        seen = replace(seen, refused=told[1] if told else str(refusal))
     except RequestFailed as failure:
         seen = replace(seen, problem=str(failure))
     try:

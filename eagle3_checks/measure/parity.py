@@ -34,8 +34,8 @@ def measure_parity(  # noqa: PLR0913 - what a run consists of
     """Send each prompt four times, and score the first answers.
 
     First new to the prefix cache, then twice in the same way, then all at once. `first_line` goes
-    before each prompt and must be new to the server. Raises RequestFailed where the server cannot
-    tokenize.
+    before each prompt and must be new to the server. Raises RequestRefused where the server has no
+    tokenizer.
     """
     asking = Asking(client, new_tokens)
     questions = asking.questions(prompts, first_line)

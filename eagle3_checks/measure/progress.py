@@ -19,6 +19,9 @@ class Progress(Protocol):
     def update(self, done: int, estimate: Interval | None, *, verify_steps: int = 0) -> None:
         """Tell that `done` prompts are answered, and the estimate over them, where there is one."""
 
+    def say(self, what: str, done: float) -> None:
+        """Tell what is done now, and how much of the total is over, where nothing is estimated."""
+
     def end(self) -> None:
         """Finish; what was shown is taken away."""
 
@@ -30,6 +33,9 @@ class Silent:
         """Say nothing."""
 
     def update(self, done: int, estimate: Interval | None, *, verify_steps: int = 0) -> None:
+        """Say nothing."""
+
+    def say(self, what: str, done: float) -> None:
         """Say nothing."""
 
     def end(self) -> None:

@@ -17,7 +17,7 @@ from eagle3_checks.measure.baseline import (
     add_speed,
     find,
     nearest,
-    read,
+    past,
     record,
     summary,
     write,
@@ -29,6 +29,9 @@ from eagle3_checks.measure.prompts import PromptSet
 from eagle3_checks.measure.throughput import Load, measure_throughput
 from eagle3_checks.profile import Profile
 from eagle3_checks.verdict import Judgements
+
+KEPT = ("written", "updated", "alike")
+"""States of a baseline whose history this run continues."""
 
 
 @dataclass(kw_only=True)
@@ -119,13 +122,14 @@ class MeasuredRun:
         judged = self.inquiry.judged.get("baseline")
         if not differences:
             verdict = judged.outcome.value if judged else "unknown"
-            entry = summary(measured.acceptance, when=self._when, verdict=verdict)
+            entry = summary(measured.acceptance, own, when=self._when, verdict=verdict)
             write(kept, entry)
         return BaselineSeen(
             path=str(kept.path),
             state="unlike" if differences else "alike",
             recorded=kept.recorded,
             accept_length=kept.accept_length,
+            per_position=kept.per_position,
             margin=self.profile.judging.margin,
             pairs=sum(1 for s in measured.samples if key(s) in kept.counts),
             differences=differences,
@@ -142,7 +146,7 @@ class MeasuredRun:
         unfit = acceptance.missing or acceptance.failed_requests or acceptance.contradictions
         if unfit or acceptance.accept_length is None:
             return replace(seen, problem="this run is not whole enough to become one")
-        entry = summary(acceptance, when=self._when, verdict="baseline")
+        entry = summary(acceptance, own, when=self._when, verdict="baseline")
         made = record(path, own, acceptance, self.measured.samples, self._when)
         write(made, entry)
         return replace(
@@ -150,7 +154,23 @@ class MeasuredRun:
             state="written" if kept is None else "updated",
             recorded=self._when,
             accept_length=acceptance.accept_length.value,
+            per_position=acceptance.per_position,
         )
+
+    @property
+    def history(self) -> tuple[Mapping[str, object], ...]:
+        """Summaries of the runs before this one, of its key but for the SGLang version."""
+        seen = self.baseline
+        if seen is None or self.key is None:
+            return ()
+        path = Path(seen.path)
+        entries = list(past(path if path.is_dir() else path.parent, self.key))
+        if seen.state in KEPT:
+            own = (self._when, self.key.sglang)
+            at = [n for n, e in enumerate(entries) if (e.get("recorded"), e["sglang"]) == own]
+            for last in at[-1:]:
+                del entries[last]
+        return tuple(entries)
 
     @cached_property
     def throughput(self) -> Throughput:
@@ -159,7 +179,7 @@ class MeasuredRun:
             self.client, self.load, self.server.names, progress=self.progress
         )
         seen = self.baseline if "baseline" in self.__dict__ else None
-        if seen is not None and seen.state in ("written", "updated", "alike"):
+        if seen is not None and seen.state in KEPT:
             add_speed(Path(seen.path), self._when, measured)
         return measured
 
@@ -167,11 +187,8 @@ class MeasuredRun:
     def load(self) -> Load:
         """What is sent to measure speed."""
         return Load(
-            prompts=self.prompts.prompts, wanted=self.profile.speed, form=self.profile.prompts
+            prompts=self.prompts.prompts,
+            wanted=self.profile.speed,
+            form=self.profile.prompts,
+            fresh=not self.profile.server.url,
         )
-
-
-def history(seen: BaselineSeen) -> tuple[Mapping[str, object], ...]:
-    """Return the summaries of past runs under a baseline's key, oldest first."""
-    path = Path(seen.path)
-    return tuple(read(path).history) if path.is_file() else ()

@@ -21,8 +21,8 @@ LEAST_STEP = 4
 GROWTH = 0.125
 """Looks are at least so far apart, as a share of the prompts seen: late ones say little that is
 new."""
-EXPONENT = 0.65
-KEPT_BACK = 0.2
+EXPONENT = 0.5
+KEPT_BACK = 0.25
 """Share of the stated error that is not spent, for what Student's t does not see of skewed data."""
 POINTS = 121
 REACH = 8.0
@@ -49,8 +49,10 @@ def _multiple(number: float, of: int) -> int:
 def spent(share: float, error: float) -> float:
     """Return the error spent once this share of the prompts is in.
 
-    The power family (Kim and DeMets, Biometrika 74, 1987) with an exponent below 1, near Pocock's
-    boundary: it lets a clear case end early and costs a close one a slightly wider interval.
+    The power family (Kim and DeMets, Biometrika 74, 1987) with an exponent below that of Pocock's
+    boundary: it lets a clear case end early and costs a close one a wider interval. Late looks
+    need it: the rare prompt that is far worse than the rest moves the truth as much at any size,
+    and a sample without it is all the surer of itself the larger it is.
     """
     return error * (1 - KEPT_BACK) * math.pow(min(1.0, share), EXPONENT)
 

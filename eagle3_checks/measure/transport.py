@@ -6,8 +6,10 @@ http.client, since a request through it costs a quarter of the CPU time that req
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import select
+import socket
 import threading
 import time
 from collections import deque
@@ -16,6 +18,8 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
+CONNECT_SECONDS = 5.0
+"""A server that lives takes a connection at once, however busy it is."""
 ERROR_TEXT = 300
 CHUNK = 1 << 16
 IDLE_SECONDS = 2.0
@@ -49,6 +53,30 @@ class Transport:
             self._headers["Authorization"] = f"Bearer {api_key}"
         self._idle: deque[tuple[float, http.client.HTTPConnection]] = deque()
         self._lock = threading.Lock()
+        # The socket by itself: a connection gives it up to an answer that ends with it.
+        self._active: dict[http.client.HTTPConnection, socket.socket | None] = {}
+        self._heard = 0.0
+        self._aborted = ""
+        self.requests = 0
+        """Requests sent so far, answered or not."""
+
+    def silence(self) -> float:
+        """Return the seconds since the server was last heard; 0 where no request is in flight."""
+        with self._lock:
+            return time.monotonic() - self._heard if self._active else 0.0
+
+    def heard(self) -> None:
+        """Note that the server has shown a sign of life."""
+        self._heard = time.monotonic()
+
+    def abort(self, why: str) -> None:
+        """Break all requests off, and fail those to come with this reason."""
+        with self._lock:
+            self._aborted = why
+            sockets = [open_socket for open_socket in self._active.values() if open_socket]
+        for open_socket in sockets:
+            with contextlib.suppress(OSError):
+                open_socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close all idle connections."""
@@ -75,6 +103,7 @@ class Transport:
             rest = b""
             while data := response.read1(CHUNK):
                 now = time.perf_counter()
+                self.heard()
                 *whole, rest = (rest + data).split(b"\n\n")
                 for event in whole:
                     if event.startswith(b"data:"):
@@ -87,32 +116,64 @@ class Transport:
         connection = self._take()
         keep = False
         try:
+            self._refuse_aborted()
+            if connection.sock is None:
+                self._connect(connection)
+                self._refuse_aborted()  # what `abort` could not see yet
             connection.request(method, self._prefix + path, body, self._headers)
-            response = connection.getresponse()
-            if response.status != HTTPStatus.OK:
-                shown = response.read(ERROR_TEXT).decode("utf-8", "replace")
-                message = f"{path} answered {response.status}: {shown}"
-                raise TransportError(message, response.status)
-            yield response
-            keep = response.isclosed() and not response.will_close
+            # Closed here: a connection that is to close gives its answer up.
+            with connection.getresponse() as response:
+                self.heard()
+                if response.status != HTTPStatus.OK:
+                    shown = response.read(ERROR_TEXT).decode("utf-8", "replace")
+                    message = f"{path} answered {response.status}: {shown}"
+                    raise TransportError(message, response.status)
+                yield response
+                keep = response.isclosed() and not response.will_close
         except (OSError, http.client.HTTPException) as error:
+            if self._aborted:
+                raise TransportError(self._aborted) from error
             raise TransportError(f"{path}: {type(error).__name__}: {error}") from error
         finally:
             self._give_back(connection, keep=keep)
+
+    def _refuse_aborted(self) -> None:
+        if self._aborted:
+            raise TransportError(self._aborted)
 
     def _take(self) -> http.client.HTTPConnection:
         """Return an idle connection that the server has not closed meanwhile, or a new one."""
         while True:
             with self._lock:
-                if not self._idle:
-                    return self._kind(self._host, self._port, timeout=self._timeout)
-                since, connection = self._idle.pop()
+                since, connection = self._idle.pop() if self._idle else (0.0, self._new())
             rested = time.monotonic() - since
-            if connection.sock and rested < IDLE_SECONDS and not _readable(connection):
-                return connection
+            if not since or (
+                connection.sock and rested < IDLE_SECONDS and not _readable(connection)
+            ):
+                return self._started(connection)
             connection.close()
 
+    def _new(self) -> http.client.HTTPConnection:
+        return self._kind(self._host, self._port, timeout=min(self._timeout, CONNECT_SECONDS))
+
+    def _started(self, connection: http.client.HTTPConnection) -> http.client.HTTPConnection:
+        """Count a request; the silence of a server begins with what it is asked."""
+        with self._lock:
+            if not self._active:
+                self._heard = time.monotonic()
+            self._active[connection] = connection.sock
+            self.requests += 1
+        return connection
+
+    def _connect(self, connection: http.client.HTTPConnection) -> None:
+        connection.connect()
+        connection.sock.settimeout(self._timeout)
+        with self._lock:
+            self._active[connection] = connection.sock
+
     def _give_back(self, connection: http.client.HTTPConnection, *, keep: bool) -> None:
+        with self._lock:
+            self._active.pop(connection, None)
         if not keep:
             connection.close()
             return

@@ -60,8 +60,6 @@ class DrafterConfig:
     rms_norm_eps: float = 1e-5
     rope_theta: float = DEFAULT_THETA
     rope_scaling: Scaling = field(default_factory=dict)
-    rope_interleave: bool = True
-    """Whether latent attention turns neighbours (GPT-J) rather than halves (NeoX)."""
     latent: LatentSizes | None = None
     """None for the Llama-style drafter."""
     fc_bias: bool = False
@@ -167,7 +165,6 @@ class DrafterConfig:
             rms_norm_eps=_number(raw, "rms_norm_eps", 1e-6),
             rope_theta=theta,
             rope_scaling=scaling,
-            rope_interleave=bool(raw.get("rope_interleave", True)),
             latent=LatentSizes(**dims.mla) if dims.mla else None,
             fc_bias=dims.fc_bias,
             output_bias=dims.o_bias,
@@ -189,6 +186,7 @@ _ONLY: Mapping[str, tuple[Any, ...]] = {
     "hidden_act": (None, "silu"),
     "partial_rotary_factor": (None, 1, 1.0),
     "rope_is_neox_style": (None, True),
+    "rope_interleave": (None, True),
 }
 """Fields that SGLang heeds, and the values of them that are computed here."""
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from eagle3_checks.reference.attention import split_heads
 from eagle3_checks.reference.layers import RmsNorm
-from eagle3_checks.reference.rotary import rotate, rotate_neighbours
+from eagle3_checks.reference.rotary import rotate_neighbours
 
 if TYPE_CHECKING:
     from eagle3_checks.reference.attention import ChainMemory
@@ -31,7 +31,6 @@ class LatentAttention(nn.Module):
             raise ValueError("the config has no sizes of latent attention")
         self.heads, self.sizes = config.num_attention_heads, sizes
         self.scale = config.rope.softmax_scale(sizes.qk_head_dim)
-        self.rotate = rotate_neighbours if config.rope_interleave else rotate
         eps = config.rms_norm_eps
         self.q_a_proj = nn.Linear(input_size, sizes.q_lora_rank, bias=False)
         self.q_a_layernorm = RmsNorm(sizes.q_lora_rank, eps)
@@ -50,11 +49,11 @@ class LatentAttention(nn.Module):
         sizes = self.sizes
         q = split_heads(self.q_b_proj(self.q_a_layernorm(self.q_a_proj(x))), self.heads)
         still, turned = torch.split(q, [sizes.qk_nope_head_dim, sizes.qk_rope_head_dim], dim=-1)
-        q = torch.cat([still, self.rotate(turned, turn)], dim=-1)
+        q = torch.cat([still, rotate_neighbours(turned, turn)], dim=-1)
         latent, shared = torch.split(
             self.kv_a_proj_with_mqa(x), [sizes.kv_lora_rank, sizes.qk_rope_head_dim], dim=-1
         )
-        shared = self.rotate(shared[:, None], turn).expand(-1, self.heads, -1, -1)
+        shared = rotate_neighbours(shared[:, None], turn).expand(-1, self.heads, -1, -1)
         both = split_heads(self.kv_b_proj(self.kv_a_layernorm(latent)), self.heads)
         still, v = torch.split(both, [sizes.qk_nope_head_dim, sizes.v_head_dim], dim=-1)
         out = memory.attend(q, torch.cat([still, shared], dim=-1), v, self.scale)

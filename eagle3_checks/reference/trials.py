@@ -169,6 +169,14 @@ class _Cases:
         }
         empty = with_weights(self.drafter, **blank)
         yield self._case("loaded-weights", "a decoder layer of zeros", empty)
+        source = torch.Generator().manual_seed(0)
+        drowned = {
+            name.removesuffix(".weight"): weight + weight.std() * _noise(weight, source)
+            for name, weight in self.drafter.named_parameters()
+            if name.endswith(".weight") and weight.dim() > 1
+        }
+        other = with_weights(self.drafter, **drowned)
+        yield self._case("loaded-weights", "as much noise as weights", other)
 
     def ablations(self) -> Iterator[Case]:
         """Yield the drafter without one of its aux states."""
@@ -210,6 +218,10 @@ class _Cases:
             drafter=drafter or self.drafter,
             boundaries=self.stated,
         )
+
+
+def _noise(weight: Tensor, source: torch.Generator) -> Tensor:
+    return torch.randn(weight.shape, generator=source).to(weight)
 
 
 def _off(drafter: Drafter) -> Drafter:

@@ -6,8 +6,6 @@ from typing import Any
 
 from eagle3_checks.diagnosis import Evidence, Subject, diagnose
 from eagle3_checks.gate import Gate
-from eagle3_checks.measure.baseline import BaselineError
-from eagle3_checks.measure.run import history
 from eagle3_checks.report.result import Result, build_result, plain, subject_of
 from eagle3_checks.verdict import Cause
 
@@ -26,6 +24,7 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
         "not_replayed": gate.not_replayed(),
         "trials": gate.trials if gate.has("trials") else None,
         "throughput": throughput,
+        "server": _server(gate),
         "parity": gate.parity if gate.has("parity") else None,
         "looping": gate.looping if gate.has("looping") else None,
         "stage_seconds": gate.stage_seconds,
@@ -37,6 +36,7 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
         "server_environment": server.environment if server else {},
         "server_command": list(server.command) if server else [],
         "server_log": server.log if server else None,
+        "hardware": gate.hardware if server else None,
     }
     sglang = server.sglang if server else None
     if sglang is None and gate.has("contract"):
@@ -80,17 +80,21 @@ def evidence_of(gate: Gate, subject: Subject) -> Evidence:
     )
 
 
+def _server(gate: Gate) -> dict[str, Any]:
+    """Return what was seen of the server itself while it was measured."""
+    seen = {
+        "peak_resident_bytes": gate.watch.peak_memory if gate.has("watch") else None,
+        "pool": gate.pool if gate.has("pool") else None,
+        "traffic": gate.traffic if gate.has("traffic") else None,
+    }
+    return {key: plain(value) for key, value in seen.items() if value is not None}
+
+
 def _baseline(gate: Gate) -> dict[str, Any]:
     """Return the baseline and the runs before this one, where a baseline was asked for."""
     if not gate.has("baseline"):
         return {}
-    seen = gate.baseline
-    try:
-        past = history(seen)
-    except BaselineError:
-        past = ()
-    continued = seen.state in ("written", "updated", "alike")  # this run is the last entry then
-    return {"baseline": seen, "history": list(past[:-1] if continued else past)}
+    return {"baseline": gate.baseline, "history": list(gate.measuring.history)}
 
 
 def _missed(gate: Gate) -> float | None:

@@ -59,6 +59,11 @@ class TerminalProgress:
             text = running(estimate)
             self._shown.update(self._task, completed=done, estimate=text, refresh=True)
 
+    def say(self, what: str, done: float) -> None:
+        """Name what is done now, and move the bar; what takes longer than thought stays full."""
+        if self._shown is not None:
+            self._shown.update(self._task, description=what, completed=done, refresh=True)
+
     def end(self) -> None:
         """Take the line away."""
         if self._shown is not None:

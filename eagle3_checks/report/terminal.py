@@ -63,7 +63,8 @@ def _subject(result: Mapping[str, Any], width: int) -> Iterator[Text]:
     for key in ("target", "drafter", "sglang"):
         value = result["subject"].get(key)
         if value:
-            yield _row(key, str(value), width)
+            # The result keeps the line breaks of messages; one in a path must not break its row.
+            yield _row(key, str(value).replace("\n", "\\n").replace("\t", "\\t"), width)
 
 
 def _figures(measured: Mapping[str, Any], width: int) -> Iterator[Text]:
@@ -74,7 +75,8 @@ def _figures(measured: Mapping[str, Any], width: int) -> Iterator[Text]:
     yield from _rows("replay", _replay(measured), width)
     throughput = measured.get("throughput")
     yield from _rows("baseline", _baseline(measured.get("baseline") or {}), width)
-    yield from _rows("speed", _speeds(throughput) if throughput else (), width)
+    yield from _rows("speed", map(_speed, throughput["streams"]) if throughput else (), width)
+    yield from _rows("speed-up", _speed_ups(throughput) if throughput else (), width)
     took = measured.get("stage_seconds")
     if took:
         yield _row("took", ", ".join(f"{k} {v:.0f} s" for k, v in took.items()), width)
@@ -144,20 +146,31 @@ def _baseline(seen: Mapping[str, Any]) -> Iterator[str]:
         yield "   ".join(filter(None, parts))
 
 
-def _speeds(throughput: Mapping[str, Any]) -> Iterator[str]:
-    ups = {e["concurrency"]: e["ratio"] for e in throughput.get("speed_ups") or ()}
-    for stream in throughput["streams"]:
-        up = ups.get(stream["concurrency"])
-        gain = f"   speed-up {up['value']:.2f}" if up else ""
-        yield _speed(stream) + gain
-
-
 def _speed(stream: Mapping[str, Any]) -> str:
-    name = "1 stream" if stream["concurrency"] == 1 else f"{stream['concurrency']} streams"
+    failed = f", {stream['failed']} failed" if stream["failed"] else ""
     return (
-        f"{stream['tokens_per_second']:.1f} tok/s   {name}, {stream['requests']} requests, "
-        f"{stream['output_tokens']} tokens"
+        f"{stream['tokens_per_second']:.1f} tok/s   {_streams(stream['concurrency'])}, "
+        f"{stream['requests']} requests{failed}, {stream['output_tokens']} tokens"
     )
+
+
+def _speed_ups(throughput: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the speed-up at each concurrency, and where it ends."""
+    ups = throughput.get("speed_ups") or ()
+    for up in ups:
+        speed = up.get("base_tokens_per_second")
+        base = f", {speed:.1f} tok/s without" if speed else ""
+        yield f"{interval(up['ratio'])}   {_streams(up['concurrency'])}{base}"
+    end = throughput.get("break_even")
+    if end is not None:
+        yield f"speculation pays below about {end:.1f} streams"
+    elif ups:
+        paid = all(up["ratio"]["value"] >= 1 for up in ups)
+        yield f"speculation paid at {'every' if paid else 'no'} concurrency measured"
+
+
+def _streams(concurrency: int) -> str:
+    return "1 stream" if concurrency == 1 else f"{concurrency} streams"
 
 
 def _findings(result: Mapping[str, Any], width: int, *, verbose: bool) -> Iterator[Text]:

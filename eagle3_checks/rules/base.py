@@ -23,11 +23,14 @@ from eagle3_checks.facts import (
     Looping,
     Manifest,
     Parity,
+    PoolSeen,
     ServerSeen,
     TargetConfig,
     TensorValues,
     Throughput,
     Tokenizer,
+    TrafficSeen,
+    TrueStates,
     Wiring,
 )
 from eagle3_checks.profile import Floors, Server, Speculation
@@ -50,6 +53,7 @@ class Facts:
     values: TensorValues | None = None
     server: ServerSeen | None = None
     wiring: Wiring | None = None
+    true_states: TrueStates | None = None
     acceptance: Acceptance | None = None
     judgements: Judgements | None = None
     baseline: BaselineSeen | None = None
@@ -58,6 +62,8 @@ class Facts:
     throughput: Throughput | None = None
     compared: Throughput | None = None
     hardware: str | None = None
+    pool: PoolSeen | None = None
+    traffic: TrafficSeen | None = None
     floors: Floors | None = None
 
 
@@ -73,6 +79,7 @@ WHERE_FROM: Mapping[str, str] = {
     "values": "--values",
     "server": "a running server",
     "wiring": "the probe inside a launched server",
+    "true_states": "the target's true hidden states",
     "acceptance": "measured acceptance",
     "judgements": "what is certain of the measured acceptance",
     "baseline": "a recorded run (--eagle3-baseline)",
@@ -81,6 +88,8 @@ WHERE_FROM: Mapping[str, str] = {
     "throughput": "measured throughput",
     "compared": "throughput against a server without speculation (--eagle3-compare-base)",
     "hardware": "the name of the GPU",
+    "pool": "the KV pool of a launched server after the load",
+    "traffic": "the counters of an attached server",
     "floors": "the floors of a profile",
 }
 

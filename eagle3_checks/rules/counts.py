@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from eagle3_checks.contract.capture import Capture
 from eagle3_checks.contract.dims import DEFAULT_AUX, Dims, dims_of
 from eagle3_checks.contract.version import LLAMA, Contract, ContractError
-from eagle3_checks.facts import DraftConfig, Manifest
+from eagle3_checks.facts import DraftConfig, Manifest, TargetConfig
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
+from eagle3_checks.rules.captured import resolved
 from eagle3_checks.rules.plan import takes_aux
 from eagle3_checks.rules.text import counted
 from eagle3_checks.verdict import Severity
@@ -38,7 +40,12 @@ class CFG020(Rule):
     requires = ("SRC001", "SRC002", "CFG001")
 
     @staticmethod
-    def check(manifest: Manifest, draft: DraftConfig, contract: Contract) -> Outcome:
+    def check(
+        manifest: Manifest,
+        draft: DraftConfig,
+        contract: Contract,
+        target: TargetConfig | None = None,
+    ) -> Outcome:
         """Error where what is built differs from what is captured, else a warning."""
         if not takes_aux(draft, contract):
             return Skip(NO_AUX)
@@ -50,6 +57,9 @@ class CFG020(Rule):
         ids = draft.aux_layer_ids if contract.reads_aux_ids else None
         captured = len(set(ids)) if ids is not None else DEFAULT_AUX
         seen = ", ".join(f"{place} {number}" for place, number in stated.items()) or "none stated"
+        doubled = ids is not None and captured != len(ids) == dims.aux
+        if doubled and target and isinstance(resolved(draft, target, contract), Capture):
+            return Skip("an id is stated twice, and what is captured is counted by FUS005")
         if captured != dims.aux:
             source = f"eagle_config.{IDS}" if ids is not None else "the default ids"
             return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any
 
 from eagle3_checks.checkpoint.config import NESTED_LAYER
@@ -10,9 +11,11 @@ from eagle3_checks.checkpoint.files import shown
 from eagle3_checks.contract.dims import Dims, dims_of, served_class
 from eagle3_checks.contract.version import LLAMA, MLA, Contract, ContractError
 from eagle3_checks.facts import DraftConfig, Manifest, TargetConfig
+from eagle3_checks.profile import Server
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
 from eagle3_checks.rules.counts import IDS
 from eagle3_checks.rules.pins import strict_types, transformers
+from eagle3_checks.rules.serving import context_override
 from eagle3_checks.rules.text import ids, listed
 from eagle3_checks.verdict import Severity
 
@@ -106,7 +109,6 @@ def _steps(draft: DraftConfig, nested: Mapping[str, Any]) -> Iterator[str]:
             f"Put the ids {ids(draft.aux_layer_ids_top_level)} into eagle_config.{IDS}, each less "
             "1 where the target's class adds 1 (speculators counts the inputs of layers)."
         )
-    yield "Or run eagle3-checks repackage, which does what can be done without guessing."
 
 
 class CFG006(Rule):
@@ -160,16 +162,17 @@ class CFG007(Rule):
     why = (
         "From 5.6 on transformers checks the type of every field: a null where a number or flag "
         "is expected, as some exporters write for use_cache, stops the server. SGLang's MLP knows "
-        "silu alone."
+        "silu alone, and a number such as rms_norm_eps: NaN passes every check of types and spoils "
+        "every state."
     )
     fix = "Write the value the drafter was trained with, or leave the field out."
     references = ("https://github.com/NVIDIA/Model-Optimizer/pull/1417",)
     requires = ("SRC002",)
 
     @staticmethod
-    def check(draft: DraftConfig, contract: Contract) -> Outcome:
-        """Report nulls, whole numbers in place of decimals, and another activation."""
-        problems = tuple(_untyped(draft.raw, contract))
+    def check(draft: DraftConfig, contract: Contract, serving: Server | None = None) -> Outcome:
+        """Report nulls, whole numbers in place of decimals, senseless ones, another activation."""
+        problems = (*_untyped(draft.raw, contract), *_senseless(draft, contract, serving))
         if draft.hidden_act not in (None, _ACTIVATION):
             problems = (
                 *problems,
@@ -183,6 +186,32 @@ class CFG007(Rule):
                 ),
             )
         return problems or Passed(message="no null and no other type")
+
+
+def _senseless(draft: DraftConfig, contract: Contract, serving: Server | None) -> Iterator[Problem]:
+    """Report numbers that are of their type, and that nothing can be calculated with."""
+    eps = draft.raw.get("rms_norm_eps")
+    if type(eps) is float and not 0 <= eps < inf:
+        effect = "every norm gives zeros" if eps == inf else "norms give NaN"
+        yield Problem(
+            message=f"rms_norm_eps is {eps:g}; it must be a small positive number: {effect}",
+            evidence={"rms_norm_eps": str(eps)},
+            fix="Write the one the drafter was trained with (1e-5 or 1e-6 in most).",
+        )
+    positions = draft.max_position_embeddings
+    if positions is not None and positions < 1:
+        longer = context_override(serving)
+        effect = "SGLang does not start: every context it serves is longer"
+        if contract.context_beyond_draft == "warned":
+            longer, effect = None, "SGLang builds RoPE for no position at all, and stops"
+        elif longer:
+            effect = f"{longer} makes SGLang overwrite it with the target's"
+        yield Problem(
+            message=f"max_position_embeddings is {positions}; {effect}",
+            evidence={"max_position_embeddings": positions},
+            fix="Write the number of positions that the drafter was trained with.",
+            severity=Severity.WARNING if longer else Severity.ERROR,
+        )
 
 
 def _untyped(config: Mapping[str, Any], contract: Contract) -> Iterator[Problem]:

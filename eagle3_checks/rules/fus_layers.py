@@ -99,23 +99,32 @@ class FUS006(Rule):
     @staticmethod
     def check(draft: DraftConfig, target: TargetConfig, contract: Contract) -> Outcome:
         """Error for a class that cannot; a class that SGLang does not know is a warning."""
+        drafter = next((a for a in target.architectures if a in contract.classes), None)
+        if drafter is not None:
+            return (_own_kind(drafter, draft, target),)
         try:
             found = resolve_capture(draft, target, contract)
         except ContractError as error:
             return Skip(str(error))
-        if isinstance(found, Capture):
-            if not found.rule.nothing:
-                return Passed(message=f"{found.target_class} captures aux hidden states")
-            reason = (
-                f"{found.target_class} of SGLang {contract.name} takes the layers to capture, but "
-                "its forward pass never looks at them: no aux state arrives"
-            )
-            return (_cannot(found.target_class, reason),)
-        if found.off:
-            return Skip(found.reason)
-        if found.known:
-            return (_cannot(found.target_class, f"{found.reason}: the server stops at its start"),)
-        return (_unknown(found),)
+        return _captures(found, contract) if isinstance(found, Capture) else _none(found)
+
+
+def _captures(found: Capture, contract: Contract) -> Outcome:
+    if not found.rule.nothing:
+        return Passed(message=f"{found.target_class} captures aux hidden states")
+    reason = (
+        f"{found.target_class} of SGLang {contract.name} takes the layers to capture, but "
+        "its forward pass never looks at them: no aux state arrives"
+    )
+    return (_cannot(found.target_class, reason),)
+
+
+def _none(found: NoCapture) -> Outcome:
+    if found.off:
+        return Skip(found.reason)
+    if found.known:
+        return (_cannot(found.target_class, f"{found.reason}: the server stops at its start"),)
+    return (_unknown(found),)
 
 
 def _cannot(target_class: str, reason: str) -> Problem:
@@ -124,6 +133,19 @@ def _cannot(target_class: str, reason: str) -> Problem:
         message=f"the target's {reason}" + (f"; {since} can" if since else ""),
         evidence={"class": target_class, "since": since},
         fix=f"Serve with SGLang {since} or later." if since else "",
+    )
+
+
+def _own_kind(drafter: str, draft: DraftConfig, target: TargetConfig) -> Problem:
+    same = "the target is the drafter itself: " if draft.source == target.source else ""
+    return Problem(
+        message=(
+            f"{same}the target's architectures is {drafter}, which is an EAGLE-3 drafter's: served "
+            "as a target, its forward pass lacks the hidden states of another model, and SGLang "
+            "stops"
+        ),
+        evidence={"class": drafter},
+        fix="Give the model that the drafter was trained for as the target.",
     )
 
 

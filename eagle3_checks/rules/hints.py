@@ -17,6 +17,9 @@ _PART = re.compile(
     r"(?:^|\.)(?P<rest>(?:self_attn|mlp|input_layernorm|hidden_norm|post_attention_layernorm)\..+)$"
 )
 _EXTRA = re.compile(r"(?:^|\.)(?:layers|midlayer)\.\d+\.")
+_NUMBER = re.compile(r"\d+")
+MOST = 12
+"""Causes that are told one by one."""
 _BUFFERS = (".rotary_emb.inv_freq", ".rotary_emb.cos_cached", ".rotary_emb.sin_cached")
 
 
@@ -37,54 +40,74 @@ def harmless(name: str) -> bool:
 
 
 def group(plan: LoadPlan, tensors: Sequence[TensorPlan], contract: Contract) -> tuple[Group, ...]:
-    """Sort dropped tensors by cause, in the order of the file."""
+    """Sort dropped tensors by cause, in the order of the file; past `MOST` the rest is one."""
+    known = _Known(plan, contract)
     found: dict[tuple[str, str], list[TensorPlan]] = {}
     for tensor in tensors:
-        found.setdefault(_cause(plan, tensor, contract), []).append(tensor)
-    return tuple(
+        found.setdefault(_cause(known, tensor.name), []).append(tensor)
+    groups = [
         Group(label=label, tensors=tuple(members), hint=hint)
         for (label, hint), members in found.items()
-    )
+    ]
+    shown, rest = groups[:MOST], groups[MOST:]
+    if len(rest) > 1:
+        more = tuple(tensor for other in rest for tensor in other.tensors)
+        hint = (
+            f"{len(rest)} more causes like these: correct those above and look again, or check "
+            "that this is a drafter's file"
+        )
+        shown.append(Group(label="of other names", tensors=more, hint=hint))
+    else:
+        shown += rest
+    return tuple(shown)
 
 
-def _cause(plan: LoadPlan, tensor: TensorPlan, contract: Contract) -> tuple[str, str]:
-    name = tensor.name
-    readable, free = _readable(plan, name, contract)
+class _Known:
+    """What a plan's parameters are called, and what reached them."""
+
+    def __init__(self, plan: LoadPlan, contract: Contract) -> None:
+        self.dims, self.contract = plan.dims, contract
+        self._names = {p.name for p in plan.parameters}
+        self._reached: dict[str, set[str | None]] = {}
+        for tensor in plan.tensors:
+            if tensor.parameter:
+                self._reached.setdefault(tensor.parameter, set()).add(tensor.shard)
+
+    def readable(self, name: str) -> tuple[str, bool]:
+        """Return a name, made from this one, that SGLang would read, and whether it is wanted."""
+        part = _PART.search(name)
+        candidates = [f"{LAYER}.{part['rest']}"] if part else []
+        pieces = name.split(".", MOST)  # a name of more parts is nobody's
+        candidates += [".".join(pieces[i:]) for i in range(1, len(pieces))]
+        for candidate in candidates:
+            place = self._place(candidate)
+            if place.parameter is not None:
+                reached = self._reached.get(place.parameter, set())
+                return candidate, place.shard not in reached and None not in reached
+        return "", False
+
+    def _place(self, name: str) -> Place:
+        if self.dims.drafter_class != LLAMA:
+            return mla_place(name, self._names)
+        if self.contract.llama.unknown_shard == "key-error":
+            return old_llama_place(name, self._names, tied=self.dims.tied)
+        return llama_place(name, self._names, self.contract.llama.renames)
+
+
+def _cause(known: _Known, name: str) -> tuple[str, str]:
+    readable, free = known.readable(name)
     part = _PART.search(name)
     if readable and not free:
         if _EXTRA.search(name):
-            return _unreadable(plan.dims, name, contract)
+            return _unreadable(known.dims, name, known.contract)
         return name, f"{readable} is in the file too, and read: leave this copy out"
     if part and readable.startswith(f"{LAYER}."):
         prefix = name[: part.start("rest")].rstrip(".")
-        return f"{prefix}.*" if prefix else "layer tensors", _layer_hint(prefix, contract)
+        return f"{prefix}.*" if prefix else "layer tensors", _layer_hint(prefix, known.contract)
     if readable:
         removed = name.removesuffix(readable)
         return f"{removed}*", f"take the prefix {removed} off the names"
-    return _unreadable(plan.dims, name, contract)
-
-
-def _readable(plan: LoadPlan, name: str, contract: Contract) -> tuple[str, bool]:
-    """Return a name, made from this one, that SGLang would read, and whether it is wanted."""
-    part = _PART.search(name)
-    pieces = name.split(".")
-    candidates = [f"{LAYER}.{part['rest']}"] if part else []
-    candidates += [".".join(pieces[i:]) for i in range(1, len(pieces))]
-    for candidate in candidates:
-        place = _place(plan, candidate, contract)
-        if place.parameter is not None:
-            reached = {t.shard for t in plan.tensors if t.parameter == place.parameter}
-            return candidate, place.shard not in reached and None not in reached
-    return "", False
-
-
-def _place(plan: LoadPlan, name: str, contract: Contract) -> Place:
-    known = {p.name for p in plan.parameters}
-    if plan.dims.drafter_class != LLAMA:
-        return mla_place(name, known)
-    if contract.llama.unknown_shard == "key-error":
-        return old_llama_place(name, known, tied=plan.dims.tied)
-    return llama_place(name, known, contract.llama.renames)
+    return _unreadable(known.dims, name, known.contract)
 
 
 def _layer_hint(prefix: str, contract: Contract) -> str:
@@ -122,7 +145,8 @@ def _unreadable(dims: Dims, name: str, contract: Contract) -> tuple[str, str]:
             f"num_hidden_layers is {dims.layers}, and SGLang {contract.name} reads no such layer: "
             "correct num_hidden_layers if the drafter has more"
         )
-    return name, f"SGLang {contract.name} builds no parameter of that name"
+    pattern = _NUMBER.sub("*", name)
+    return pattern, f"SGLang {contract.name} builds no parameter of that name"
 
 
 def _bias_hint(name: str, contract: Contract) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from eagle3_checks.checkpoint.files import shown
 from eagle3_checks.contract.parameters import Init
 from eagle3_checks.contract.replay import Fate, LoadPlan, ParameterPlan, State, TensorPlan
 from eagle3_checks.contract.version import LLAMA, Contract, first_version
@@ -17,6 +18,10 @@ from eagle3_checks.rules.text import counted, listed, sentence, shape
 from eagle3_checks.verdict import Severity
 
 FILES = ("SRC001", "SRC002", "SRC004", "CFG001", "CFG003")
+MOST_NAMED = 1000
+"""Tensors that a finding's evidence names."""
+MOST_REFUSED = 12
+"""Tensors whose refusal is told one by one."""
 LLAMA_SOURCE = (
     "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/models/llama_eagle3.py"
 )
@@ -51,16 +56,28 @@ def _dropped(plan: LoadPlan, dropped: list[TensorPlan], contract: Contract) -> I
     for found in group(plan, dropped, contract):
         names = [t.name for t in found.tensors]
         alone = len(names) == 1
-        subject = names[0] if alone else f"{counted(len(names), 'tensor')} {found.label}"
-        detail = "" if alone else f" ({listed(names, 2)})"
+        subject = listed(names)
+        if not alone:
+            subject = (
+                f"{counted(len(names), 'tensor')} {listed([found.label])} ({listed(names, 2)})"
+            )
         yield Problem(
             message=(
-                f"{listed([subject])}{detail} {'is' if alone else 'are'} dropped by SGLang "
-                f"{contract.name}: {found.tensors[0].reason}"
+                f"{subject} {'is' if alone else 'are'} dropped by SGLang {contract.name}: "
+                f"{_bounded(found.tensors[0].reason)}"
             ),
-            evidence={"tensors": names, "label": found.label},
-            fix=sentence(found.hint),
+            evidence={
+                "tensors": names[:MOST_NAMED],
+                "count": len(names),
+                "label": shown(found.label),
+            },
+            fix=sentence(_bounded(found.hint)),
         )
+
+
+def _bounded(text: str) -> str:
+    """Shorten what a long name of a file makes long."""
+    return shown(text, 240)
 
 
 class KEY002(Rule):
@@ -224,12 +241,16 @@ class KEY004(Rule):
         plan = plan_of(manifest, draft, contract)
         if isinstance(plan, Skip):
             return plan
-        wrong = plan.with_fate(Fate.FATAL, Fate.CUT, Fate.PADDED)
-        return tuple(
-            _refused(plan, tensor, contract)
-            for tensor in wrong
+        wrong = [
+            tensor
+            for tensor in plan.with_fate(Fate.FATAL, Fate.CUT, Fate.PADDED)
             if not (tensor.parameter or "").startswith(FC)
-        )
+        ]
+        # Refusals first: where there are more than are told, the worst are told.
+        wrong.sort(key=lambda tensor: tensor.fate is not Fate.FATAL)
+        told = tuple(_refused(plan, tensor, contract) for tensor in wrong[:MOST_REFUSED])
+        rest = [tensor.name for tensor in wrong[MOST_REFUSED:]]
+        return (*told, _more(rest)) if rest else told
 
 
 _CONSEQUENCES = {
@@ -243,7 +264,9 @@ def _refused(plan: LoadPlan, tensor: TensorPlan, contract: Contract) -> Problem:
     name = listed([tensor.name])
     if tensor.parameter is None or tensor.wanted is None:
         return Problem(
-            message=f"{name}: SGLang {contract.name} stops while loading: {tensor.reason}",
+            message=(
+                f"{name}: SGLang {contract.name} stops while loading: {_bounded(tensor.reason)}"
+            ),
             evidence={"tensor": tensor.name},
             fix="Rename the tensor to a name this version reads (KEY003), or leave it out.",
         )
@@ -260,6 +283,14 @@ def _refused(plan: LoadPlan, tensor: TensorPlan, contract: Contract) -> Problem:
             "wanted": list(tensor.wanted),
             "fate": tensor.fate.value,
         },
+    )
+
+
+def _more(names: list[str]) -> Problem:
+    return Problem(
+        message=f"{counted(len(names), 'more tensor')}, as {listed(names)}",
+        evidence={"tensors": names[:MOST_NAMED], "count": len(names)},
+        fix="Correct those above and look again, or check that this is a drafter's file.",
     )
 
 

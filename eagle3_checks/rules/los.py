@@ -62,24 +62,27 @@ class LOS001(Rule):
     def check(parity: Parity) -> Outcome:
         """Report tokens that the target puts behind another by more than a tie."""
         return judged(
-            parity.scored, parity, "not the target's choice", "are the target's own choice"
+            parity.scored, parity, "from the target's choice", "are the target's own choice"
         )
 
 
-def judged(seen: Comparison, parity: Parity, differs: str, alike: str) -> Outcome:
+def judged(seen: Comparison, parity: Parity, between: str, alike: str) -> Outcome:
     """Judge a comparison: divergences beyond a tie are errors, such of unknown margin are doubt."""
     if seen.missing:
         return (Problem(message=f"nothing was compared: {seen.missing}", inconclusive=True),)
     tie = TIES.get(parity.dtype, TIES[COARSEST])
     real = [d for d in seen.divergences if (d.floor if d.margin is None else d.margin) > tie]
     unknown = [d for d in seen.divergences if d not in real and d.margin is None]
-    stated = f"up to {tie:g} nats count as a tie in {parity.dtype or 'an unknown type'}"
+    known = parity.dtype in TIES
+    dtype = parity.dtype if known else f"{parity.dtype or 'an unknown type'}, as in {COARSEST}"
+    stated = f"up to {tie:g} nats count as a tie in {dtype}"
     for found, doubt in ((real, False), (unknown, True)):
         if found:
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
             return (
                 Problem(
-                    message=f"{len(found)} of {counted(seen.tokens, 'token')} {differs}: "
+                    message=f"{counted(len(found), 'divergence')} in "
+                    f"{counted(seen.tokens, 'token')} {between}: "
                     f"{_divergence(found[0])}{more}; {stated}",
                     evidence={"divergences": [_evidence(d) for d in found[:20]], "tie": tie},
                     inconclusive=doubt,
@@ -138,7 +141,7 @@ class LOS003(Rule):
     @staticmethod
     def check(parity: Parity) -> Outcome:
         """Report the first difference of each prompt beyond a tie."""
-        return judged(parity.again, parity, "differ between two runs", "are the same in both runs")
+        return judged(parity.again, parity, "between two runs", "are the same in both runs")
 
 
 class LOS004(Rule):
@@ -160,7 +163,7 @@ class LOS004(Rule):
             return Skip("a single prompt has no company (parity.prompts)")
         at = f"at concurrency {parity.concurrency}"
         return judged(
-            parity.together, parity, f"differ {at} from alone", f"are the same alone and {at}"
+            parity.together, parity, f"between alone and {at}", f"are the same alone and {at}"
         )
 
 
@@ -183,7 +186,7 @@ class LOS005(Rule):
         if not parity.cached_tokens:
             return Skip(parity.cached.missing or "no prompt token came from the prefix cache")
         prefix = f"with {counted(parity.cached_tokens, 'prompt token')} from the cache"
-        return judged(parity.cached, parity, f"differ {prefix}", f"are the same {prefix}")
+        return judged(parity.cached, parity, f"from before, {prefix}", f"are the same {prefix}")
 
 
 class LOS006(Rule):
@@ -194,7 +197,7 @@ class LOS006(Rule):
         "Logits that are not numbers, buffers that were never written, and a broken verification "
         "all end in token 0, which many tokenizers print as an exclamation mark."
     )
-    fix = "Look for NaN in the server's log (--enable-nan-detection), and at the attention backend."
+    fix = "Look for NaN (SGLANG_ENABLE_NAN_LOGITS_CHECK=1), and try another attention backend."
     references = (DOCS, GREEDY)
     requires = ("SRV002",)
 

@@ -36,8 +36,8 @@ class LOS007(Rule):
         if not looping.characters:
             return Skip("no text was answered")
         share = looping.looping / looping.characters
-        told = f"{share:.0%} of {counted(looping.prompts, 'answer')} is text that repeats itself"
-        told = told.replace("%", " %", 1)
+        answers = counted(looping.prompts, "answer")
+        told = f"{100 * share:.0f} % of the text of {answers} repeats itself"
         if share <= LOOPING_SHARE:
             return Passed(message=told, evidence={"share": share})
         figures = ""

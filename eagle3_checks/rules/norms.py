@@ -197,6 +197,10 @@ class CFG018(Rule):
         """Report the flag, wherever it stands."""
         eagle = draft.raw.get("eagle_config")
         nested = isinstance(eagle, Mapping) and eagle.get("norm_before_residual") is True
+        layer = draft.nested_layer or {}
+        unsaid = not any("norm_before_residual" in table for table in (draft.raw, layer))
+        if unsaid and {"speculators_config", "speculators_model_type"} & set(draft.raw):
+            return (_unsaid(),)
         if not draft.norm_before_residual and not nested:
             return Passed(message="the residual is the unnormed state")
         return (
@@ -208,6 +212,17 @@ class CFG018(Rule):
                 evidence={"norm_before_residual": True},
             ),
         )
+
+
+def _unsaid() -> Problem:
+    return Problem(
+        message=(
+            "norm_before_residual is not stated in a config of speculators, whose default has been "
+            "true in one place and false in another; SGLang serves false"
+        ),
+        fix="Look up what it was trained with, and write norm_before_residual into config.json.",
+        severity=Severity.WARNING,
+    )
 
 
 _IGNORED: tuple[tuple[str, Any, str], ...] = (

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from functools import cache
 
-from eagle3_checks.rules import acc, cfg, fus, key, los, los_kinds, spd, src, srv, val, voc, wir
+from eagle3_checks.rules import (
+    acc,
+    cfg,
+    fus,
+    key,
+    los,
+    los_kinds,
+    spd,
+    src,
+    srv,
+    val,
+    voc,
+    wir,
+    wir_parts,
+    wir_values,
+)
 from eagle3_checks.rules.base import Rule
 
 _FAMILIES = (
@@ -16,6 +31,8 @@ _FAMILIES = (
     val.RULES,
     srv.RULES,
     wir.RULES,
+    wir_values.RULES,
+    wir_parts.RULES,
     acc.RULES,
     los.RULES,  # before SPD, whose comparison ends a launched server
     los_kinds.RULES,

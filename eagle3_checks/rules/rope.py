@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import isinf, isnan
 from typing import Any
 
 from eagle3_checks.checkpoint.config import language_config
@@ -138,6 +139,12 @@ def _unbuildable(draft: DraftConfig, built: Rope, contract: Contract) -> Iterato
             message=f"rope_theta is {_null(built.theta)}; SGLang raises it to a power and stops",
             fix="Write the number the drafter was trained with (10000 is the default).",
         )
+    elif (effect := _spoils(built.theta)) is not None:
+        yield Problem(
+            message=f"rope_theta is {plain(built.theta)}; {effect}",
+            evidence={"rope_theta": str(built.theta)[:40]},
+            fix="Write the number the drafter was trained with (10000 is the default).",
+        )
     untyped = "rope_type" not in built.values and "type" not in built.values
     old = not one_rope_dict(contract)
     if old and untyped and isinstance(draft.raw.get("rope_scaling"), Mapping):
@@ -146,6 +153,8 @@ def _unbuildable(draft: DraftConfig, built: Rope, contract: Contract) -> Iterato
             fix="Write rope_type into rope_scaling, or leave rope_scaling out.",
         )
         return
+    if untyped:
+        yield from _untyped(draft.raw, contract)
     if built.kind not in _NEEDS:
         yield Problem(
             message=(
@@ -164,6 +173,35 @@ def _unbuildable(draft: DraftConfig, built: Rope, contract: Contract) -> Iterato
             ),
             evidence={"kind": built.kind, "missing": missing},
         )
+
+
+def _spoils(theta: float) -> str | None:
+    """Say what a base leads to that is no positive number; None where it is one."""
+    try:
+        base = float(theta)
+    except OverflowError:
+        return "torch takes no number as large, and SGLang stops"
+    if isnan(base) or base <= 0:
+        return "its powers are NaN or infinite, and so is every query and key"
+    if isinf(base):
+        return "its powers are infinite: queries and keys hardly depend on their positions"
+    return None
+
+
+def _untyped(config: Mapping[str, Any], contract: Contract) -> Iterator[Problem]:
+    """Tell a scaling without its type, which scales nothing."""
+    for key in ("rope_scaling", "rope_parameters"):
+        stated = [name for name in table(config, key) if name != "rope_theta"]
+        if stated:
+            yield Problem(
+                message=(
+                    f"{key} states {listed(stated)} and no rope_type; SGLang {contract.name} takes "
+                    "that for default, which scales nothing"
+                ),
+                evidence={"field": key, "stated": [shown(name, 40) for name in stated[:8]]},
+                fix=f"Write rope_type into {key} as it was in training, or leave {key} out.",
+                severity=Severity.WARNING,
+            )
 
 
 def _null(value: Any) -> str:

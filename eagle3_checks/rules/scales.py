@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import isfinite
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from math import isfinite, sqrt
 from statistics import median
 
 from eagle3_checks.contract.version import Contract
@@ -18,9 +19,20 @@ UNASKED = Skip("needs --values")
 LARGE, SMALL = 0.5, 1e-6
 """Root mean square outside of which a trained matrix is unlikely: linear layers start at a few
 hundredths and stay near it, ``torch.randn`` and ``nn.Embedding`` start at 1."""
-NORM_LARGE, NORM_SMALL = 100.0, 0.01
+NORM_LARGE, NORM_SMALL = 20.0, 0.1
+"""Root mean square outside of which a norm that training started at 1 is unlikely: a small trained
+drafter has 1.1 to 1.6, and no trainer that is known ends a decade away."""
 FAR = 20.0
 """How many times a row's scale may differ from the median row's."""
+WIDE = 512
+"""Columns from which on chance alone leaves the scales of fresh rows within 3 % of each other."""
+ROWS = 200
+"""Sampled rows below which a share of them says little."""
+BAND, AROUND = 2.0, 5
+"""The band in which chance leaves fresh rows, in standard deviations to either side, and how many
+times wider the band is that it is compared with."""
+CROWDED = 2.5
+"""How many times denser the band may be than the wider one; 5 where all rows are in it."""
 
 
 def judged(values: TensorValues) -> str:
@@ -42,7 +54,11 @@ class VAL004(Rule):
     why = (
         "Linear layers start at a root mean square of a few hundredths and stay near it. One near "
         "1 is what torch.randn or a fresh embedding gives, one far beyond it what uninitialised "
-        "memory gives; a head row far from the others was not trained with them."
+        "memory gives; a head row far from the others was not trained with them. Rows of a fresh "
+        "head have one scale up to chance, which training pulls apart: common tokens grow. Not "
+        "seen are fresh rows that are fewer than about a third of the head or have fewer than "
+        f"{WIDE} columns, and a fresh matrix with the trainer's usual scale: its values look like "
+        "those of a trained one, and only the accept length (ACC001) tells them apart."
     )
     fix = "Compare the tensor with the trainer's checkpoint: it may never have been loaded."
     references = ("https://github.com/lightseekorg/TorchSpec/issues/38",)
@@ -75,7 +91,7 @@ class VAL004(Rule):
                     )
                 )
             elif is_head(name):
-                problems.extend(_far_rows(seen))
+                problems.extend((*_far_rows(seen), *_fresh_rows(seen)))
         return problems or Passed(message=judged(values))
 
 
@@ -94,6 +110,34 @@ def _far_rows(seen: TensorStats) -> Iterator[Problem]:
         )
 
 
+def _fresh_rows(seen: TensorStats) -> Iterator[Problem]:
+    """Report a crowd of sampled rows whose scales differ by chance alone.
+
+    The root mean square of n normal values varies by 1 / sqrt(2 n) of itself.
+    """
+    scales = sorted(rms for rms in seen.row_rms.values() if isfinite(rms) and rms > 0)
+    if seen.shape[1] < WIDE or len(scales) < ROWS:
+        return
+    chance = 1 / sqrt(2 * seen.row_elements)
+    near = BAND * chance
+    centre = max(scales, key=lambda scale: _within(scales, scale, near))
+    crowd, around = _within(scales, centre, near), _within(scales, centre, near * AROUND)
+    if crowd * AROUND > CROWDED * around and crowd * AROUND > len(scales):
+        yield Problem(
+            message=(
+                f"{crowd} of {len(scales)} sampled rows of {listed([seen.name])} have the root "
+                f"mean square {centre:.3g} to within {near:.1%}, which is how fresh random rows "
+                "differ; the rows of a trained head differ more"
+            ),
+            evidence={"tensor": seen.name, "rows": crowd, "rms": centre, "chance": chance},
+        )
+
+
+def _within(ordered: Sequence[float], centre: float, share: float) -> int:
+    low, high = centre * (1 - share), centre * (1 + share)
+    return bisect_right(ordered, high) - bisect_left(ordered, low)
+
+
 class VAL005(Rule):
     """Norm weights are near 1, where training starts them."""
 
@@ -102,7 +146,7 @@ class VAL005(Rule):
     why = (
         "SGLang's RMSNorm multiplies by the weight, which training starts at 1. Weights near 0 are "
         "those of a norm that adds 1 (Gemma's), and make every state vanish; huge ones drown the "
-        "rest."
+        "rest. Where the limit lies is a judgement: healthy drafters are far inside."
     )
     fix = "Check which norm the trainer used; for one that adds 1, export weight + 1."
     requires = FILES

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from eagle3_checks.facts import Acceptance, SpeedUp, Throughput
+from eagle3_checks.facts import Acceptance, SpeedUp, Stream, Throughput
 from eagle3_checks.profile import Floors
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
 from eagle3_checks.rules.text import counted, interval
+from eagle3_checks.verdict import Severity
 
+CACHED_APART = 0.05
+"""Shares of cached prompt tokens that differ by more were not the same work."""
 CLIENT_LIMIT = 0.8
 """CPU seconds a second. One process has one interpreter: near 1 it has no time left."""
 
@@ -178,6 +181,7 @@ class SPD004(Rule):
         figures = "; ".join(map(_figure, compared.speed_ups)) or "nothing to compare"
         if compared.break_even is not None:
             figures += f"; break-even at concurrency {compared.break_even:.0f}"
+        figures += _drift(compared.speed_ups)
         wanted = floors.speed_up
         if not wanted:
             return Skip(f"the profile has no floors.speed_up; {figures}")
@@ -187,7 +191,17 @@ class SPD004(Rule):
 
 
 def _figure(up: SpeedUp) -> str:
-    return f"{interval(up.ratio)} times at {up.concurrency}"
+    value, _, spread = interval(up.ratio).partition(" ")
+    return f"{value} times {spread} at concurrency {up.concurrency}"
+
+
+def _drift(ups: Iterable[SpeedUp]) -> str:
+    """Say how far repetitions lay apart, where there were any."""
+    drift = next((up.drift for up in ups if up.drift is not None), None)
+    if drift is None:
+        return ""
+    told = f"; measured again, speeds differ by {drift:.1%}, which the intervals hold"
+    return told.replace("%", " %")
 
 
 def _short(compared: Throughput, floors: Mapping[str, float]) -> Iterator[Problem]:
@@ -252,4 +266,52 @@ class SPD005(Rule):
         return Passed(message="; ".join(map(_figure, compared.speed_ups)))
 
 
-RULES: tuple[type[Rule], ...] = (SPD001, SPD002, SPD003, SPD004, SPD005)
+class SPD006(Rule):
+    """Both servers had as much of the prompts in their caches."""
+
+    title = "Speed is compared over the same work"
+    why = (
+        "SGLang keeps the prefixes that it has seen, and a prompt found there costs no prefill. "
+        "Where one server has seen the prompts before and the other has not, the speed-up is in "
+        "part the cache's. Servers that the suite launches are told to forget before each "
+        "concurrency; others are left as they are."
+    )
+    fix = (
+        "Compare two servers with --disable-radix-cache, or let the suite launch them. Emptying "
+        "the caches by hand (POST /flush_cache) helps until acceptance is measured."
+    )
+    severity = Severity.WARNING
+    references = ("docs/measurements.md",)
+
+    @staticmethod
+    def check(compared: Throughput) -> Outcome:
+        """Compare the shares of prompt tokens that were cached, at each concurrency."""
+        if not compared.base:
+            return Skip("no speed-up was measured")
+        problems = []
+        sides = ((*compared.streams, *compared.again), (*compared.base, *compared.base_again))
+        for concurrency in sorted({s.concurrency for s in compared.base}):
+            fast, base = (_cached(side, concurrency) for side in sides)
+            if abs(fast - base) > CACHED_APART:
+                told = (
+                    f"{fast:.0%} of prompt tokens were cached with speculation, {base:.0%} without"
+                )
+                problems.append(
+                    Problem(
+                        message=f"at concurrency {concurrency} {told}".replace("%", " %"),
+                        evidence={"concurrency": concurrency, "with": fast, "without": base},
+                    )
+                )
+        return tuple(problems) or Passed(
+            message="as many prompt tokens were cached with and without"
+        )
+
+
+def _cached(streams: Iterable[Stream], concurrency: int) -> float:
+    """Return the cached share of all prompt tokens at a concurrency."""
+    here = [s for s in streams if s.concurrency == concurrency]
+    total = sum(s.prompt_tokens for s in here)
+    return sum(s.cached_tokens for s in here) / total if total else 0.0
+
+
+RULES: tuple[type[Rule], ...] = (SPD001, SPD002, SPD003, SPD004, SPD005, SPD006)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from eagle3_checks.facts import ServerSeen
+from eagle3_checks.facts import PoolSeen, ServerSeen, TrafficSeen
 from eagle3_checks.profile import Speculation
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
 from eagle3_checks.rules.text import listed
@@ -29,6 +29,12 @@ FLAGS: Mapping[str, str] = {
     "speculative_num_draft_tokens": "draft_tokens",
 }
 """Keys of /server_info, and what the profile calls them."""
+
+
+TOKENS_TO_SPARE = 64
+SHARE_TO_SPARE = 0.02
+"""Prompt tokens that the server may count besides: of health probes, and of requests that it took
+back and began anew."""
 
 
 class SRV001(Rule):
@@ -159,6 +165,42 @@ class SRV003(Rule):
         )
 
 
+class SRV004(Rule):
+    """The KV pool is empty again once all requests are answered."""
+
+    title = "The KV pool is whole again after the load"
+    why = (
+        "Releases have lost track of cache slots under speculation, above all with a page size "
+        "over 1: the pool shrinks with every request until the server stops."
+    )
+    fix = "Update SGLang, or try --page-size 1; repeat the gate to see whether the loss grows."
+
+    @staticmethod
+    def check(pool: PoolSeen) -> Outcome:
+        """Report tokens that are still in use after a flush."""
+        if pool.refused:
+            return (
+                Problem(
+                    message=f"the server does not come to rest: {pool.refused}",
+                    evidence={"refused": pool.refused},
+                ),
+            )
+        if pool.used is None:
+            return Skip("this SGLang release does not tell how much of its pool is in use")
+        of = f" of {pool.capacity}" if pool.capacity else ""
+        if pool.used:
+            return (
+                Problem(
+                    message=(
+                        f"{pool.used}{of} tokens of the KV pool are still in use with every "
+                        "request answered and the prefix cache flushed; 0 are wanted"
+                    ),
+                    evidence={"used": pool.used, "capacity": pool.capacity},
+                ),
+            )
+        return Passed(message=f"0{of} tokens in use after the load", evidence={"used": 0})
+
+
 class SRV010(Rule):
     """No switch that SGLang has for its own tests changes how it serves."""
 
@@ -198,4 +240,35 @@ class SRV010(Rule):
         return problems
 
 
-RULES: tuple[type[Rule], ...] = (SRV001, SRV002, SRV003, SRV010)
+class SRV005(Rule):
+    """Nobody else used an attached server while it was measured."""
+
+    title = "The measurements are the server's only load"
+    severity = Severity.WARNING
+    why = (
+        "Requests of others share batches and GPU time with those measured: speed is then that of "
+        "an unknown load, and says nothing about the drafter."
+    )
+    fix = "Measure while nobody else uses the server, or let the gate launch one of its own."
+
+    @staticmethod
+    def check(traffic: TrafficSeen) -> Outcome:
+        """Compare what the server counted with what was sent."""
+        if not traffic.unit:
+            return Skip("the server counts nothing that tells others' requests (--enable-metrics)")
+        counted, ours, unit = round(traffic.counted), round(traffic.ours), traffic.unit
+        spare = 0 if unit == "requests" else TOKENS_TO_SPARE + ours * SHARE_TO_SPARE
+        if counted > ours + spare:
+            return (
+                Problem(
+                    message=(
+                        f"the server took {counted} {unit} meanwhile, and {ours} of them were "
+                        "sent from here: the numbers are not its own"
+                    ),
+                    evidence={"unit": unit, "counted": counted, "ours": ours},
+                ),
+            )
+        return Passed(message=f"no {unit} but the {ours} sent from here", evidence={"ours": ours})
+
+
+RULES: tuple[type[Rule], ...] = (SRV001, SRV002, SRV003, SRV004, SRV005, SRV010)

@@ -89,15 +89,20 @@ class VOC002(Rule):
     why = (
         "d2t holds offsets: draft id i stands for target id i + d2t[i]. All zero with a reduced "
         "vocabulary is a buffer that was never loaded: every proposal is one of the first ids, "
-        "and nothing is accepted."
+        "and nothing is accepted. Where t2d keeps just the first ids, the drafter was trained on "
+        "them: consistent, and worth little, since the common tokens are not the first."
     )
     fix = "Export d2t from the training run, where the vocabulary mapping was built."
-    references = (REDUCED, "https://github.com/NVIDIA-NeMo/Automodel/pull/2447")
+    references = (
+        REDUCED,
+        "https://github.com/NVIDIA-NeMo/Automodel/pull/2447",
+        "https://github.com/verl-project/verl-SpeCo/pull/66",
+    )
     requires = ("VOC001",)
 
     @staticmethod
     def check(draft: DraftConfig, vocab: VocabMap) -> Outcome:
-        """Report zeros: an error where t2d says otherwise, a warning where there is no t2d."""
+        """Report zeros: an error where t2d says otherwise, else a warning."""
         if vocab.d2t is None:
             return Skip("there is no d2t that could be read")
         rows, full = len(vocab.d2t), draft.vocab_size
@@ -106,13 +111,12 @@ class VOC002(Rule):
             return Passed(message=f"{moved} of {rows} draft ids stand for another target id")
         if full is None or rows >= full:
             return Passed(message="all zero, and right: the vocabulary is not reduced")
-        if vocab.kept == tuple(range(rows)):
-            return Passed(message=f"all zero, and right: t2d keeps the ids 0 to {rows - 1}")
-        told_by = (
-            "there is no t2d to confirm that these are the kept ids"
-            if vocab.kept is None
-            else f"t2d keeps {len(vocab.kept)} ids, and not these"
-        )
+        consistent = vocab.kept == tuple(range(rows))
+        told_by = "there is no t2d to confirm that these are the kept ids"
+        if consistent:
+            told_by = "t2d keeps just these, as where a trainer was given no mapping"
+        elif vocab.kept is not None:
+            told_by = f"t2d keeps {len(vocab.kept)} ids, and not these"
         return (
             Problem(
                 message=(
@@ -120,7 +124,7 @@ class VOC002(Rule):
                     f"{rows - 1} of {full}; {told_by}"
                 ),
                 evidence={"draft_vocab_size": rows, "vocab_size": full},
-                severity=Severity.WARNING if vocab.kept is None else Severity.ERROR,
+                severity=Severity.WARNING if consistent or vocab.kept is None else None,
             ),
         )
 

@@ -110,7 +110,7 @@ class WIR002(Rule):
 
     @staticmethod
     def check(wiring: Wiring, draft: DraftConfig, contract: Contract) -> Outcome:
-        """Report unwritten parameters: norms as warnings, all others as errors."""
+        """Report parameters without values, or with some: norms as warnings, others as errors."""
         if not wiring.loads:
             return (Problem(message=_NOTHING_LOADED, inconclusive=True),)
         fused = takes_aux(draft, contract)
@@ -133,6 +133,16 @@ class WIR002(Rule):
                             severity=severity,
                         )
                     )
+        for load, names in _distinct((load, _partly(load, fused)) for load in wiring.loads):
+            problems.append(
+                Problem(
+                    message=(
+                        f"{load.model_class} serves {counted(len(names), 'parameter')} of which "
+                        f"tensors filled a part, the rest being random: {listed(names, 8)}"
+                    ),
+                    evidence={"rank": load.rank, "parameters": names},
+                )
+            )
         if problems:
             return problems
         shared = sorted({name for load in wiring.loads for name in load.shared})
@@ -147,6 +157,17 @@ def _unwritten(load: LoadSeen, fused: bool) -> list[str]:  # noqa: FBT001 - a pr
         name
         for name in load.unwritten
         if name not in load.shared and not _is_idle(name) and (fused or not name.startswith(FC))
+    ]
+
+
+def _partly(load: LoadSeen, fused: bool) -> list[str]:  # noqa: FBT001 - a private helper
+    """Return parameters that are filled in part; vocabularies end in rows that pad them."""
+    return [
+        name
+        for name in load.partly
+        if name not in load.shared
+        and not name.startswith(("lm_head.", "model.embed_tokens."))
+        and (fused or not name.startswith(FC))
     ]
 
 

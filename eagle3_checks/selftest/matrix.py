@@ -43,8 +43,8 @@ def summarise(rows: Iterable[Row], defects: Iterable[str]) -> Summary:
 def line(row: Row) -> str:
     """Write one row for a terminal."""
     mark = "MISS" if row.problems else "ok"
-    codes = " ".join((*row.errors, *(f"({code})" for code in row.warnings))) or "-"
-    named = f"{row.cause} {row.confidence}" if row.cause else "-"
+    codes = " ".join((*row.errors, *(f"({code})" for code in row.warnings)))
+    named = f"{row.cause} {row.confidence}" if row.cause else "nothing to see"
     parts = [f"{mark:<5}{row.name:<26}"]
     if row.served:
         parts.append(f"{_length(row.accept_length)} {_length(row.replayed)}  ")
@@ -61,7 +61,8 @@ def notes(row: Row) -> Iterator[str]:
 
 def ending(summary: Summary) -> Iterator[str]:
     """Yield the last lines."""
-    yield f"{summary.rows} rows, {len(summary.bad)} with a miss or a false alarm"
+    count = "1 row" if summary.rows == 1 else f"{summary.rows} rows"
+    yield f"{count}, {len(summary.bad)} with a miss or a false alarm"
     if summary.served:
         share = summary.right / summary.served
         yield f"cause first in {summary.right} of {summary.served} served defects ({share:.0%})"

@@ -42,7 +42,7 @@ def describe(  # noqa: PLR0913 - one argument per thing seen
     """Ask the server and return what is known of it, without secrets.
 
     `environment` is all that was given to a launched server; SGLang's and NCCL's variables are
-    kept.
+    kept, and those that fake acceptance in older versions, which have no prefix.
     """
     info = server_info(endpoint, redactor)
     kept = {k: v for k, v in sorted(environment.items()) if k.startswith(_KEPT_PREFIXES)}

@@ -50,12 +50,13 @@ class FlagError(ValueError):
 
 
 def build_command(
-    profile: Profile, *, port: int, device: Literal["cuda", "cpu"]
+    profile: Profile, *, port: int, device: Literal["cuda", "cpu"], gpus: str = "all"
 ) -> tuple[str, ...]:
     """Return the command that serves the profile on that port.
 
-    Raises FlagError where ``server.args`` repeats what the profile states elsewhere, or asks for
-    what the device cannot do.
+    `gpus` stands for ``{gpus}`` in a command of the profile's own. Raises FlagError where
+    ``server.args`` repeats what the profile states elsewhere, or asks for what the device cannot
+    do.
     """
     server, spec = profile.server, profile.speculation
     given = {name for name, _ in flags(server.args)}
@@ -85,8 +86,21 @@ def build_command(
     ours += [("--host", server.host), ("--port", str(port)), ("--tp-size", str(server.tp))]
     if device == "cpu":
         ours += [(flag, value) for flag, value in _CPU_FLAGS if not _overridden(flag, given)]
-    words = [word.replace("{port}", str(port)) for word in base]
-    return (*words, *(word for flag in ours for word in flag), *server.args)
+    return (*_filled(base, port, gpus), *(word for flag in ours for word in flag), *server.args)
+
+
+def stop_command(profile: Profile, *, port: int, gpus: str) -> tuple[str, ...]:
+    """Return the command that ends a server started by ``server.command``; empty for none."""
+    return _filled(profile.server.stop_command, port, gpus)
+
+
+def gpus_of(environment: Mapping[str, str]) -> str:
+    """Return the GPUs a server is given, as ``0,1``; ``all`` where nothing limits them."""
+    return environment.get("CUDA_VISIBLE_DEVICES") or "all"
+
+
+def _filled(words: tuple[str, ...], port: int, gpus: str) -> tuple[str, ...]:
+    return tuple(w.replace("{port}", str(port)).replace("{gpus}", gpus) for w in words)
 
 
 def _overridden(flag: str, given: set[str]) -> bool:
@@ -110,6 +124,7 @@ def build_environment(
     env = {k: v for k, v in base.items() if not k.startswith("EAGLE3_CHECKS_")}
     env |= profile.server.env
     env.setdefault("PYTHONUNBUFFERED", "1")
+    env.setdefault("PYTHONFAULTHANDLER", "1")  # stacks in the log when it crashes or is aborted
     # Without it the titles SGLang gives its processes overwrite /proc/PID/environ, by which
     # leftovers are found (setproctitle's README, "Environment variables").
     env.setdefault("SPT_NOENV", "1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 import requests
 
 _INFO_PATHS = ("/server_info", "/get_server_info")
+_LOAD_PATHS = ("/v1/loads", "/get_load")
 _MODEL_PATHS = ("/model_info", "/get_model_info")
 INFO_SECONDS = 30.0
 """`/server_info` asks every scheduler and waits for a busy one."""
@@ -54,6 +56,54 @@ class Endpoint:
         """Return the status of ``/health``: 200 answering, 503 still warming up."""
         with self._session.get(f"{self.url}/health", timeout=timeout) as answer:
             return answer.status_code
+
+    def working(self, timeout: float) -> bool:
+        """Whether the schedulers answer within `timeout` seconds, requests in flight or not.
+
+        ``/health_generate`` comes back as soon as any token does, so that a server that is slow
+        under load is told from one that hangs; where it is unknown, a few tokens are generated.
+        """
+        try:
+            with self._session.get(f"{self.url}/health_generate", timeout=timeout) as answer:
+                if answer.status_code != HTTPStatus.NOT_FOUND:
+                    return answer.ok
+            self.probe(timeout)
+        except (AnswerError, requests.RequestException):
+            return False
+        return True
+
+    def flush(self, timeout: float) -> str:
+        """Empty the prefix cache of a server of our own; return why not, or nothing."""
+        url = f"{self.url}/flush_cache"
+        with self._session.post(url, params={"timeout": timeout}, timeout=2 * timeout) as answer:
+            return (
+                ""
+                if answer.ok
+                else f"POST /flush_cache answered {answer.status_code}: "
+                + (answer.text[:300].strip())
+            )
+
+    def loads(self) -> list[dict[str, Any]]:
+        """Return the load of each scheduler; empty where the release does not tell."""
+        for path in _LOAD_PATHS:
+            with self._session.get(f"{self.url}{path}", timeout=INFO_SECONDS) as answer:
+                if answer.status_code == HTTPStatus.NOT_FOUND:
+                    continue
+                data = _json(answer)
+            listed = data.get("loads") if isinstance(data, dict) else data
+            return [load for load in listed or () if isinstance(load, dict)]
+        return []
+
+    def counter(self, name: str) -> float | None:
+        """Return the sum of a Prometheus counter over its labels; None where it is not exposed."""
+        try:
+            with self._session.get(f"{self.url}/metrics", timeout=INFO_SECONDS) as answer:
+                text = answer.text if answer.ok else ""
+        except requests.RequestException:
+            return None
+        lines = (line for line in text.splitlines() if re.match(rf"{re.escape(name)}[{{ ]", line))
+        values = [float(line.split()[-1]) for line in lines]
+        return sum(values) if values else None
 
     def probe(self, timeout: float) -> dict[str, Any]:
         """Generate a few tokens greedily and return the answer's ``meta_info``.

@@ -9,14 +9,26 @@ import re
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 from eagle3_checks.profile import Profile
 from eagle3_checks.server.device import Served
-from eagle3_checks.server.flags import RUN_ID, api_key, build_command, build_environment
+from eagle3_checks.server.estimate import remember
+from eagle3_checks.server.flags import (
+    RUN_ID,
+    api_key,
+    build_command,
+    build_environment,
+    gpus_of,
+    stop_command,
+)
+from eagle3_checks.server.guarded import ORDERLY, QUICK
 from eagle3_checks.server.leftovers import temporary_prefix
 from eagle3_checks.server.ports import ReservedPort
-from eagle3_checks.server.running import GRACE_SECONDS, RunningServer
+from eagle3_checks.server.running import RunningServer, Tell, nobody
+from eagle3_checks.server.slots import own_folder, take
+from eagle3_checks.server.watchdog import Pace
 
 # Room for the names of sockets that SGLang puts there: unix(7) allows 107 bytes in all.
 _LONGEST_TEMPORARY = 80
@@ -38,46 +50,61 @@ def _temporary(profile: Profile, environment: dict[str, str], run_id: str) -> st
 
 
 def launch(
-    profile: Profile, artefacts: Path, *, device: Served, grace: float = GRACE_SECONDS
+    profile: Profile,
+    artefacts: Path,
+    *,
+    device: Served,
+    pace: Pace | None = None,
+    tell: Tell = nobody,
 ) -> contextlib.AbstractContextManager[RunningServer]:
     """Start a server and end it with the context; the server is ready inside.
 
-    Writes ``server.log`` and ``probe.PID.jsonl`` into `artefacts`. Raises ServerStartError where
-    the server does not become ready, PortTakenError, FlagError.
+    `pace` is how its end is drawn out; by the device where None. Writes ``server.log`` and
+    ``probe.PID.jsonl`` into `artefacts`. Raises ServerStartError where the server does not become
+    ready, PortTakenError, FlagError.
     """
-    return _launch(profile, artefacts, device, grace)
+    return _launch(
+        profile, artefacts, device, pace or (QUICK if device == "cpu" else ORDERLY), tell
+    )
 
 
 @contextlib.contextmanager
 def _launch(
-    profile: Profile, artefacts: Path, device: Served, grace: float
+    profile: Profile, artefacts: Path, device: Served, pace: Pace, tell: Tell
 ) -> Iterator[RunningServer]:
     artefacts = artefacts.resolve()
     artefacts.mkdir(parents=True, exist_ok=True)
-    log, prefix, run_id = artefacts / "server.log", artefacts / "probe", str(uuid.uuid4())
-    for old in (log, *artefacts.glob("probe.*.jsonl")):
-        old.unlink(missing_ok=True)
-    log.touch(mode=0o600)  # SGLang logs its API key with its other arguments
-    environment = build_environment(profile, device=device, probe_prefix=prefix, base=os.environ)
-    environment[RUN_ID] = run_id
-    host = profile.server.host
-    with ReservedPort(host, profile.server.port) as port:
+    with ExitStack() as stack:
+        folder = stack.enter_context(own_folder(artefacts))
+        slot = stack.enter_context(take(profile, device, os.environ))
+        port = stack.enter_context(ReservedPort(profile.server.host, profile.server.port))
+        log, prefix, run_id = artefacts / "server.log", artefacts / "probe", str(uuid.uuid4())
+        for old in (log, *artefacts.glob("probe.*.jsonl")):
+            old.unlink(missing_ok=True)
+        log.touch(mode=0o600)  # SGLang logs its API key with its other arguments
+        base = os.environ | slot.environment(device)
+        environment = build_environment(profile, device=device, probe_prefix=prefix, base=base)
+        environment[RUN_ID] = run_id
         temporary = _temporary(profile, environment, run_id)
+        gpus = gpus_of(environment)
         running = RunningServer(
-            command=build_command(profile, port=port.port, device=device),
+            command=build_command(profile, port=port.port, device=device, gpus=gpus),
             environment=environment,
-            url=_url(host, port.port),
+            url=_url(profile.server.host, port.port),
             api_key=api_key(profile, os.environ),
             log=log,
             probe_prefix=prefix,
             run_id=run_id,
             indirect=bool(profile.server.command),
             temporary=temporary,
-            grace=grace,
+            pace=pace,
+            stop_command=stop_command(profile, port=port.port, gpus=gpus),
+            kept=(folder, *slot.fds),
         )
         try:
             running.wait_started()
-            running.wait_ready(profile)
+            running.wait_ready(profile, tell)
+            remember(profile, running.start_seconds or 0.0)
             port.close()
             yield running
         finally:

@@ -49,25 +49,53 @@ _MARKERS: tuple[tuple[re.Pattern[str], Phase], ...] = (
     (re.compile(r'"(?:GET /(?:get_)?model_info|POST /generate) HTTP'), Phase.WARM_UP),
     (re.compile(r"The server is fired up and ready to roll"), Phase.READY),
 )
+# tqdm writes its states one over the other, on one line.
+_SHARDS = re.compile(r"shards: .*?(\d+)/(\d+) \[")
 _RANK = re.compile(r"^\[\S+ \S+((?: [A-Z]+\d+)*)\]")
 
 
-def last_phase(lines: Iterable[str]) -> Phase:
-    """Return the phase whose beginning was the last to be logged."""
-    phase = Phase.LAUNCHED
-    loads: Counter[str] = Counter()
-    for line in lines:
+class PhaseReader:
+    """Follows a log line by line."""
+
+    def __init__(self) -> None:
+        self.phase = Phase.LAUNCHED
+        self.shards: tuple[int, int] | None = None
+        """Files of weights loaded so far, and all of them, while they are loaded."""
+        self._loads: Counter[str] = Counter()
+
+    def __str__(self) -> str:
+        """Return the phase in words, with the files loaded so far."""
+        loading = self.phase in (Phase.TARGET_WEIGHTS, Phase.DRAFT_WEIGHTS)
+        if loading and self.shards:
+            return f"{self.phase}, {self.shards[0]} of {self.shards[1]} shards"
+        return str(self.phase)
+
+    def take(self, line: str) -> None:
+        """Take one line in; what follows a start that is over changes nothing."""
+        if self.phase is Phase.READY:  # requests that follow look like the warm-up's
+            return
         if _WEIGHTS in line:
             # Every rank logs the target's load, then the drafter's.
             rank = _RANK.match(line)
             name = rank[1] if rank else ""
-            loads[name] += 1
-            phase = Phase.TARGET_WEIGHTS if loads[name] == 1 else Phase.DRAFT_WEIGHTS
-            continue
+            self._loads[name] += 1
+            first = self._loads[name] == 1
+            self.phase = Phase.TARGET_WEIGHTS if first else Phase.DRAFT_WEIGHTS
+            self.shards = None
+            return
+        shards = _SHARDS.findall(line)
+        if shards:
+            self.shards = (int(shards[-1][0]), int(shards[-1][1]))
+            return
         for pattern, marked in _MARKERS:
             if pattern.search(line):
-                phase = marked
-                break
-        if phase is Phase.READY:  # requests that follow look like the warm-up's
-            break
-    return phase
+                self.phase = marked
+                return
+
+
+def last_phase(lines: Iterable[str]) -> Phase:
+    """Return the phase whose beginning was the last to be logged."""
+    reader = PhaseReader()
+    for line in lines:
+        reader.take(line)
+    return reader.phase

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +31,20 @@ def listeners(port: int) -> set[int]:
 
 
 class PortTakenError(RuntimeError):
-    """The port that the profile names is in use."""
+    """The address or port that the profile names cannot be used."""
+
+
+def _told(error: OSError, host: str, port: int) -> str:
+    """Say whether it is the address or the port that cannot be used, and what to do."""
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return (
+            f"server.host is {host!r}, which is no address of this machine ({error.strerror}); "
+            "write 127.0.0.1 for this machine alone, or 0.0.0.0 for all of its addresses"
+        )
+    fix = "end the process that holds it, or set server.port = 0 to take a free one"
+    if error.errno == errno.EACCES:
+        fix = "set server.port to one above 1023, or to 0 to take a free one"
+    return f"port {port} on {host} cannot be used: {error.strerror}; {fix}"
 
 
 class ReservedPort:
@@ -54,10 +68,7 @@ class ReservedPort:
             self.port: int = self._socket.getsockname()[1]
         except OSError as error:
             self._socket.close()
-            raise PortTakenError(
-                f"port {port} on {host} cannot be used: {error.strerror}; end the process that "
-                "holds it, or set server.port = 0 to take a free one"
-            ) from error
+            raise PortTakenError(_told(error, host, port)) from error
 
     def __enter__(self) -> Self:
         return self

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from eagle3_checks.facts import CaptureSeen, ForwardSeen, LoadedTensor, LoadSeen, Wiring
+from eagle3_checks.facts import (
+    CaptureSeen,
+    DraftedSeen,
+    ForwardSeen,
+    HeadsSeen,
+    LoadedTensor,
+    LoadSeen,
+    StateDigest,
+    StatesSeen,
+    Wiring,
+)
 
 _Line = Mapping[str, Any]
 
@@ -18,38 +29,67 @@ def read_wiring(prefix: Path) -> Wiring:
     The server may be writing: a half-written last line is passed over. So are facts of an unknown
     kind; a broken line elsewhere is reported among the errors.
     """
-    sglang: str | None = None
-    loads: dict[tuple[int, str, int], LoadSeen] = {}
-    shared: dict[tuple[int, str, int], tuple[str, ...]] = {}
-    forwards: dict[ForwardSeen, None] = {}
-    captures: dict[CaptureSeen, None] = {}
-    errors: dict[str, None] = {}
+    seen = _Seen()
     for file in sorted(prefix.parent.glob(f"{prefix.name}.*.jsonl")):
-        for line in _lines(file, errors):
+        for line in _lines(file, seen.errors):
             try:
-                match line.get("fact"):
-                    case "hello":
-                        sglang = line.get("sglang") or sglang
-                    case "load":
-                        loads[_process(line)] = _load(line)
-                    case "shared":
-                        shared[_process(line)] = tuple(line["parameters"])
-                    case "forward":
-                        forwards[_forward(line)] = None
-                    case "capture":
-                        captures[_capture(line)] = None
-                    case "error":
-                        errors[_error(line)] = None
+                seen.take(line)
             except (KeyError, TypeError, ValueError) as error:
                 what = f"{type(error).__name__}: {error}"
-                errors[f"{file.name}: a {line.get('fact')!r} line is incomplete ({what})"] = None
-    return Wiring(
-        sglang=sglang,
-        loads=tuple(_with_shared(load, shared.get(key, ())) for key, load in loads.items()),
-        forwards=tuple(forwards),
-        captures=tuple(captures),
-        errors=tuple(errors),
-    )
+                told = f"{file.name}: a {line.get('fact')!r} line is incomplete ({what})"
+                seen.errors[told] = None
+    return seen.wiring()
+
+
+@dataclass
+class _Seen:
+    """The facts so far; dicts keep each once and in order."""
+
+    sglang: str | None = None
+    loads: dict[tuple[int, str, int], LoadSeen] = field(default_factory=dict)
+    shared: dict[tuple[int, str, int], tuple[str, ...]] = field(default_factory=dict)
+    drafted: dict[int, DraftedSeen] = field(default_factory=dict)
+    forwards: dict[ForwardSeen, None] = field(default_factory=dict)
+    captures: dict[CaptureSeen, None] = field(default_factory=dict)
+    states: dict[StatesSeen, None] = field(default_factory=dict)
+    heads: dict[HeadsSeen, None] = field(default_factory=dict)
+    errors: dict[str, None] = field(default_factory=dict)
+
+    def take(self, line: _Line) -> None:
+        """Take in one line. Raises KeyError, TypeError, ValueError on one that lacks something."""
+        match line.get("fact"):
+            case "hello":
+                self.sglang = line.get("sglang") or self.sglang
+            case "load":
+                self.loads[_process(line)] = _load(line)
+            case "shared":
+                self.shared[_process(line)] = tuple(line["parameters"])
+            case "drafted":
+                self.drafted[_rank(line)] = _drafted(line)  # the last one counts all
+            case "forward":
+                self.forwards[_forward(line)] = None
+            case "capture":
+                self.captures[_capture(line)] = None
+            case "states":
+                self.states[_states(line)] = None
+            case "heads":
+                self.heads[_heads(line)] = None
+            case "error":
+                self.errors[_error(line)] = None
+
+    def wiring(self) -> Wiring:
+        """Return all that was taken in."""
+        loads = [replace(v, shared=self.shared.get(k, ())) for k, v in self.loads.items()]
+        return Wiring(
+            sglang=self.sglang,
+            loads=tuple(loads),
+            forwards=tuple(self.forwards),
+            captures=tuple(self.captures),
+            errors=tuple(self.errors),
+            states=tuple(self.states),
+            heads=tuple(self.heads),
+            drafted=tuple(self.drafted.values()),
+        )
 
 
 def read_lines(prefix: Path) -> Iterator[_Line]:
@@ -75,7 +115,7 @@ def _lines(file: Path, errors: dict[str, None]) -> Iterator[_Line]:
 
 
 def _process(line: _Line) -> tuple[int, str, int]:
-    return int(line.get("rank") or 0), str(line["class"]), int(line.get("pid") or 0)
+    return _rank(line), str(line["class"]), int(line.get("pid") or 0)
 
 
 def _load(line: _Line) -> LoadSeen:
@@ -90,25 +130,16 @@ def _load(line: _Line) -> LoadSeen:
     )
     return LoadSeen(
         model_class=str(line["class"]),
-        rank=int(line.get("rank") or 0),
+        rank=_rank(line),
         tensors=tensors,
         unwritten=tuple(map(str, line["unwritten"])),
-    )
-
-
-def _with_shared(load: LoadSeen, shared: tuple[str, ...]) -> LoadSeen:
-    return LoadSeen(
-        model_class=load.model_class,
-        rank=load.rank,
-        tensors=load.tensors,
-        unwritten=load.unwritten,
-        shared=shared,
+        partly=tuple(map(str, line.get("partly", ()))),
     )
 
 
 def _forward(line: _Line) -> ForwardSeen:
     return ForwardSeen(
-        rank=int(line.get("rank") or 0),
+        rank=_rank(line),
         mode=str(line["mode"]),
         width=int(line["width"]),
         embed_width=int(line["embed_width"]),
@@ -121,10 +152,46 @@ def _forward(line: _Line) -> ForwardSeen:
 
 def _capture(line: _Line) -> CaptureSeen:
     return CaptureSeen(
-        rank=int(line.get("rank") or 0),
+        rank=_rank(line),
         target_class=str(line["class"]),
         layers=tuple(int(n) for n in line["layers"]),
     )
+
+
+def _states(line: _Line) -> StatesSeen:
+    return StatesSeen(
+        rank=_rank(line),
+        tokens=tuple(int(token) for token in line["tokens"]),
+        width=int(line["width"]),
+        hidden_size=int(line["hidden_size"]),
+        dtype=str(line.get("dtype", "")),
+        states=tuple(
+            StateDigest(
+                mean=float(state["mean"]),
+                norm=float(state["norm"]),
+                rows=tuple(float(value) for value in state["rows"]),
+            )
+            for state in line["states"]
+        ),
+    )
+
+
+def _heads(line: _Line) -> HeadsSeen:
+    return HeadsSeen(rank=_rank(line), embedding=str(line["embedding"]), head=str(line["head"]))
+
+
+def _drafted(line: _Line) -> DraftedSeen:
+    return DraftedSeen(
+        rank=_rank(line),
+        tokens=int(line["tokens"]),
+        outside=int(line["outside"]),
+        examples=tuple(int(token) for token in line["examples"]),
+        allowed=int(line["allowed"]),
+    )
+
+
+def _rank(line: _Line) -> int:
+    return int(line.get("rank") or 0)
 
 
 def _error(line: _Line) -> str:

@@ -40,6 +40,7 @@ class ServerStartError(RuntimeError):
         symptoms: tuple[Symptom, ...] = (),
         log: str = "",
         command: tuple[str, ...] = (),
+        stacks: tuple[str, ...] = (),
     ) -> None:
         super().__init__(problem)
         self.problem = problem
@@ -50,6 +51,8 @@ class ServerStartError(RuntimeError):
         self.symptoms = symptoms
         self.log = log
         self.command = command
+        self.stacks = stacks
+        """Where the threads of a stuck server stood, innermost call first."""
 
     def __str__(self) -> str:
         """Return the problem, the phase reached, likely causes, command and end of the log."""
@@ -59,12 +62,19 @@ class ServerStartError(RuntimeError):
         if self.waited_for:
             parts.append(f"waited for: {self.waited_for}")
         parts += [f"likely cause: {symptom}" for symptom in self.symptoms]
+        parts += [f"stuck in: {stack}" for stack in self.stacks]
         if self.command:
             parts.append(f"started with: {shlex.join(self.command)}")
         if self.log:
-            parts.append(f"last {len(self.tail)} lines of {self.log}:")
+            count = len(self.tail)
+            last = f"last {count} lines of {self.log}:" if count > 1 else f"end of {self.log}:"
+            parts.append(last if count else f"nothing was written to {self.log}")
         parts += [f"  {line}" for line in self.tail]
         return "\n".join(parts)
+
+
+class ServerStalledError(ServerStartError):
+    """A server whose processes show no sign of life any more."""
 
 
 class SpeculationOffError(ServerStartError):
@@ -82,6 +92,7 @@ def wait_ready(  # noqa: PLR0913 - each a limit or a condition of its own
     request_timeout: float,
     exited: Event | None = None,
     answered: Callable[[], None] | None = None,
+    look: Callable[[], None] | None = None,
     speculative: bool = True,
     clock: Callable[[], float] = time.monotonic,
 ) -> float:
@@ -89,15 +100,17 @@ def wait_ready(  # noqa: PLR0913 - each a limit or a condition of its own
 
     `timeout` bounds the whole wait, `request_timeout` one request, both in seconds. `exited` is
     set when the server's process ends. `answered` is called once, at the first answer of any
-    kind, and may raise. Raises ServerStartError on exit, deadline or refusal (the caller adds
-    what it knows of the process), SpeculationOffError where `speculative` is asked for and the
-    request had no verify step.
+    kind, `look` before each try; both may raise. Raises ServerStartError on exit, deadline or
+    refusal (the caller adds what it knows of the process), SpeculationOffError where `speculative`
+    is asked for and the request had no verify step.
     """
     began = clock()
     gone = exited or Event()
     pause = _FIRST_WAIT
     waited_for = "the process to be up"
     while not gone.is_set():
+        if look is not None:
+            look()
         left = timeout - (clock() - began)
         if left <= 0:
             raise ServerStartError(

@@ -35,6 +35,12 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/@:]+:[^\s/@]+@"), r"\1***@"),
 )
 
+_HINTS = (
+    *("key", "token", "secret", "passw", "passphrase", "credential", "bearer", "basic", "://"),
+    *("hf_", "hf-", "sk_", "sk-", "ghp", "gho", "ghs", "github_pat", "glpat", "nvapi"),
+)
+"""What a text must hold for any pattern to match: looked for first, since logs are long."""
+
 
 def is_secret(name: str) -> bool:
     """Whether a field, variable or flag of this name holds a secret (``HF_TOKEN``, ``api-key``)."""
@@ -59,8 +65,10 @@ class Redactor:
         """Return the text with secrets masked."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, MASK)
-        for pattern, masked in _PATTERNS:
-            text = pattern.sub(masked, text)
+        lowered = text.lower()
+        if any(hint in lowered for hint in _HINTS):
+            for pattern, masked in _PATTERNS:
+                text = pattern.sub(masked, text)
         return text
 
     def file(self, path: Path) -> None:

@@ -3,40 +3,51 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import subprocess
-import sys
-import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from eagle3_checks.facts import ServerSeen, Wiring
+from eagle3_checks.facts import PoolSeen, ServerSeen, Wiring
 from eagle3_checks.profile import Profile
-from eagle3_checks.server import watchdog
+from eagle3_checks.server import vital, watchdog
 from eagle3_checks.server.describe import describe, server_info
+from eagle3_checks.server.guarded import QUICK, START_SECONDS, Guarded
 from eagle3_checks.server.http import Endpoint
-from eagle3_checks.server.leftovers import leftovers, sweep
+from eagle3_checks.server.leftovers import leftovers
 from eagle3_checks.server.phases import last_phase
+from eagle3_checks.server.pool import emptied
 from eagle3_checks.server.ports import listeners
 from eagle3_checks.server.probe_facts import read_wiring
-from eagle3_checks.server.readiness import TAIL_LINES, ServerStartError, wait_ready
+from eagle3_checks.server.readiness import (
+    TAIL_LINES,
+    ServerStalledError,
+    ServerStartError,
+    wait_ready,
+)
 from eagle3_checks.server.redact import Redactor
 from eagle3_checks.server.signatures import Symptom, symptoms
+from eagle3_checks.server.stacks import dump as stacks_of
+from eagle3_checks.server.stacks import told
 
-GRACE_SECONDS = 2.0
-"""From SIGTERM to SIGKILL. SGLang's ranks end at once; its first process looks for the signal every
-5 s (``sigterm_watchdog``) and has nothing left to do by then."""
-_STOP_SECONDS = GRACE_SECONDS + watchdog.KILL_SECONDS + 10.0
-_START_SECONDS = 60.0
 _EXIT_NOTICE_SECONDS = 2.0
+BEGINNING, END = 1 << 20, 1 << 18
+"""Bytes of a log that are read for its causes, from either end."""
+MOST_STACKS = 12
 
 
-class RunningServer:
+Tell = Callable[[str, float], None]
+"""Takes what a start is doing, and the seconds since it began."""
+
+
+def nobody(doing: str, seconds: float) -> None:
+    """Take it in and do nothing."""
+
+
+class RunningServer(Guarded):
     """A server process, its watchdog, and what it has written."""
 
     launched = True
@@ -53,111 +64,59 @@ class RunningServer:
         run_id: str,
         indirect: bool,
         temporary: str = "",
-        grace: float = GRACE_SECONDS,
+        pace: watchdog.Pace = QUICK,
+        stop_command: tuple[str, ...] = (),
+        kept: tuple[int, ...] = (),
     ) -> None:
         self.redactor = Redactor.of(command, environment, {"api_key": api_key})
         self.command = self.redactor.command(command)
         self.environment = dict(environment)
         self.endpoint = Endpoint(url, api_key)
         self.api_key = api_key
-        self.log = log
         self.probe_prefix = probe_prefix
-        self.run_id = run_id
         self._indirect = indirect
-        self.pid = 0
-        self.exit_code: int | None = None
         self.start_seconds: float | None = None
-        self.left: tuple[int, ...] = ()
-        """Processes that even SIGKILL did not end."""
-        self.exited = threading.Event()
-        self._failure = ""
-        self._started = threading.Event()
-        self._ended = threading.Event()
-        self._stopping = threading.Lock()
-        self.temporary = temporary
-        self._control = -1
-        self._watchdog = self._start_watchdog(command, environment, grace)
-
-    def _start_watchdog(
-        self, command: tuple[str, ...], environment: Mapping[str, str], grace: float
-    ) -> subprocess.Popen[bytes]:
-        control_read, self._control = os.pipe()
-        status_read, status_write = os.pipe()
-        words = [sys.executable, "-I", "-S", watchdog.__file__]
-        words += [f"--control={control_read}", f"--status={status_write}"]
-        words += [f"--owner={os.getpid()}", f"--log={self.log}", f"--grace={grace}"]
-        words += [f"--temporary={self.temporary}"] if self.temporary else []
-        try:
-            process = subprocess.Popen(  # noqa: S603 - this interpreter, this package's script
-                [*words, "--", *command],
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=(control_read, status_write),
-                start_new_session=True,
-            )
-        except BaseException:
-            os.close(status_read)
-            os.close(self._control)
-            raise
-        finally:
-            os.close(control_read)
-            os.close(status_write)
-        thread = threading.Thread(
-            target=self._follow, args=(status_read,), name="eagle3-watchdog", daemon=True
+        super().__init__(
+            command=command,
+            environment=environment,
+            log=log,
+            run_id=run_id,
+            temporary=temporary,
+            pace=pace,
+            stop_command=stop_command,
+            kept=kept,
         )
-        thread.start()
-        return process
-
-    def _follow(self, status: int) -> None:
-        """Take in the watchdog's status lines until it is gone."""
-        ended = False
-        with os.fdopen(status, "rb") as lines:
-            for line in lines:
-                with contextlib.suppress(ValueError, KeyError):
-                    ended = self._take(json.loads(line)) or ended
-        if not ended:
-            # The watchdog was killed: the kernel ended the server, its children may live on.
-            self.left = tuple(process.pid for process in sweep(self.run_id))
-        self.exited.set()
-        self._started.set()
-        self._ended.set()
-
-    def _take(self, message: dict[str, Any]) -> bool:
-        match message["event"]:
-            case "started":
-                self.pid = message["pid"]
-                self._started.set()
-            case "failed":
-                self._failure = message["error"]
-            case "exited":
-                self.exit_code = message["code"]
-                self.exited.set()
-            case "ended":
-                self.left = tuple(message["left"])
-                return True
-        return False
 
     @property
     def url(self) -> str:
         """Base address, without a trailing slash."""
         return self.endpoint.url
 
-    @property
-    def pgid(self) -> int:
-        """Process group and session of the server: its own."""
-        return self.pid
-
     def wait_started(self) -> None:
         """Wait until the process runs; ServerStartError where it cannot be started."""
-        self._started.wait(_START_SECONDS)
+        self._started.wait(START_SECONDS)
         if not self.pid:
             reason = self.redactor.text(self._failure or "the watchdog did not start it")
             raise self.failed(ServerStartError(f"the server's command cannot be run: {reason}"))
 
-    def wait_ready(self, profile: Profile) -> None:
-        """Wait until the server is ready; ServerStartError says why it is not."""
+    def wait_ready(self, profile: Profile, tell: Tell = nobody) -> None:
+        """Wait until the server is ready, telling how far it is; ServerStartError says why not."""
         began = time.monotonic()
+        lines = vital.LogLines(self.log)
+        pulse = vital.Pulse(lambda: vital.signs(self._watchdog.pid, lines))
+
+        def look() -> None:
+            seconds = pulse.still()
+            tell(str(lines.reader), time.monotonic() - began)
+            # What runs in a container shows no sign of life here.
+            if self._stop_command or not self.alive():
+                return
+            if seconds > profile.server.stall_timeout:
+                raise ServerStalledError(
+                    f"the server's start is stuck: no new log line, no CPU time and no change of "
+                    f"memory for {profile.server.stall_timeout:g} s (server.stall_timeout)"
+                )
+
         try:
             wait_ready(
                 self.endpoint,
@@ -165,11 +124,25 @@ class RunningServer:
                 request_timeout=profile.server.request_timeout,
                 exited=self.exited,
                 answered=self._check_listener,
+                look=look,
                 speculative=bool(profile.drafter.path),
             )
+        except ServerStalledError as error:
+            raise self._stalled(error) from None
         except ServerStartError as error:
             raise self.failed(error) from None
         self.start_seconds = time.monotonic() - began
+
+    def _stalled(self, error: ServerStalledError) -> ServerStartError:
+        """Take the stacks of a stuck server, end it, and tell where it stood."""
+        self.failed(error)
+        error.stacks = self.standing()
+        self.stop(abort=True)
+        lines = tuple(self.lines())
+        if not error.stacks:  # some write theirs only when they are aborted
+            error.stacks = tuple(map(str, told("\n".join(lines))))[:MOST_STACKS]
+        error.symptoms = symptoms([error.problem, *lines])
+        return error
 
     def _check_listener(self) -> None:
         """Make sure that the answer came from the process that was launched.
@@ -201,17 +174,23 @@ class RunningServer:
         error.waited_for = self.redactor.text(error.waited_for)
         error.command = self.command
         error.exit_code = self.exit_code
-        error.phase = last_phase(self.lines())
-        error.symptoms = symptoms([error.problem, *self.lines()])
-        error.tail = self.tail(TAIL_LINES)
+        lines = tuple(self.lines())
+        error.phase = last_phase(lines)
+        error.symptoms = symptoms([error.problem, *lines])
+        error.tail = lines[-TAIL_LINES:]
         error.log = str(self.log)
         return error
 
     def lines(self) -> Iterator[str]:
-        """Yield the log's lines, secrets masked."""
-        with contextlib.suppress(FileNotFoundError), self.log.open(errors="replace") as log:
+        """Yield the log's lines, secrets masked; of a flood its beginning and its end."""
+        with contextlib.suppress(FileNotFoundError), self.log.open("rb") as log:
+            size = os.fstat(log.fileno()).st_size
             for line in log:
-                yield self.redactor.text(line.rstrip("\n"))
+                yield self.redactor.text(line.decode(errors="replace").rstrip("\n"))
+                if BEGINNING < log.tell() < size - END:
+                    log.seek(size - END)
+                    log.readline()
+                    yield f"[{size >> 20} MiB of log: the middle is passed over]"
 
     def tail(self, n: int) -> tuple[str, ...]:
         """Return the last n lines of the log, secrets masked."""
@@ -241,30 +220,36 @@ class RunningServer:
         """Return what the probe has seen so far; empty where it wrote nothing."""
         return read_wiring(self.probe_prefix)
 
-    def alive(self) -> bool:
-        """Whether the server's process runs."""
-        return bool(self.pid) and not self.exited.is_set()
+    def changed(self) -> tuple[str, ...]:
+        """Return nothing: a server of our own stays what it is."""
+        return ()
 
-    def stop(self) -> None:
-        """End the server and everything it started; return once all are gone.
+    def traffic(self) -> dict[str, float]:
+        """Return nothing: a server of our own has no other clients."""
+        return {}
 
-        Raises RuntimeError where processes are left after SIGKILL.
-        """
-        with self._stopping:
-            if self._control >= 0:
-                # First of all, so that a second Ctrl-C below changes nothing; written and not
-                # only closed, since a forked child of this process may hold a copy of the pipe.
-                with contextlib.suppress(BrokenPipeError):
-                    os.write(self._control, b"stop\n")
-                os.close(self._control)
-                self._control = -1
+    def memory(self) -> int:
+        """Return the resident memory of all the server's processes, in bytes."""
+        return sum(process.resident for process in self.processes())
+
+    def standing(self) -> tuple[str, ...]:
+        """Return where the threads of the server's Python processes stand, and which are halted."""
+        tree = self.processes()
+        halted = [f"{process} and could not say" for process in tree if process.halted]
+        stacks = [str(stack) for stack in stacks_of(tree, self.log)]
+        return tuple(self.redactor.text(line) for line in (*halted, *stacks))[:MOST_STACKS]
+
+    def clues(self, *, hung: bool) -> tuple[str, ...]:
+        """Return likely causes from the log and, of a hung server, where its threads stand."""
+        causes = tuple(f"likely cause: {symptom}" for symptom in self.symptoms())
+        stacks = tuple(f"stuck in: {line}" for line in self.standing()) if hung else ()
+        return (*causes, *stacks, f"log: {self.log}")
+
+    def pool(self) -> PoolSeen:
+        """Empty the prefix cache and return what is still in use."""
+        return emptied(self.endpoint)
+
+    def close(self) -> None:
+        """Close connections, and take what secrets there are out of the log."""
         self.endpoint.close()
-        ended = self._ended.wait(_STOP_SECONDS)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._watchdog.wait(timeout=_START_SECONDS if ended else 0)
         self.redactor.file(self.log)
-        if not ended or self.left:
-            raise RuntimeError(
-                f"the server's processes {list(self.left) or self.pid} did not end; they may hold "
-                "GPU memory (nvidia-smi) until the machine is restarted"
-            )

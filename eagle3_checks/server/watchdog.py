@@ -20,6 +20,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import selectors
 import shutil
 import signal
@@ -27,7 +28,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -35,6 +36,7 @@ IN_CREATE = 0x100
 IN_MOVED_TO = 0x80
 KILL_SECONDS = 30.0
 """How long SIGKILL is repeated; a process in uninterruptible sleep (a hung driver) outlives it."""
+STOP_COMMAND_SECONDS = 60.0
 ENDING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 _SHM = Path("/dev/shm")  # noqa: S108 - POSIX shared memory, not a place for temporary files
 _POLL_SECONDS = 0.05
@@ -123,11 +125,10 @@ def send(pids: set[int], number: int) -> None:
 class Watchdog:
     """One server and everything it started."""
 
-    def __init__(self, control: int, status: int, owner: int, grace: float) -> None:
+    def __init__(self, control: int, status: int, owner: int) -> None:
         self.control = control
         self.status = status
         self.owner = owner
-        self.grace = grace
         self.server: int | None = None
         # Kept: a Popen that is collected waits for its child and takes the exit code away.
         self.process: subprocess.Popen[bytes] | None = None
@@ -224,23 +225,76 @@ class Watchdog:
                     self.code = os.waitstatus_to_exitcode(status)
                     self.tell("exited", code=self.code)
 
-    def end(self) -> set[int]:
-        """End all processes: SIGTERM, then SIGKILL after the grace; return those that are left."""
+    def asked(self) -> bytes:
+        """Return what the owner asked for, ``stop`` or ``abort``; nothing where it is gone."""
+        os.set_blocking(self.control, False)
+        with contextlib.suppress(OSError):
+            return os.read(self.control, 64).strip()
+        return b""
+
+    def end(self, pace: Pace, *, abort: bool = False) -> set[int]:
+        """End all processes and return those that are left.
+
+        SIGTERM goes to the server's first process, which ends its ranks in order, then to all; then
+        SIGABRT, where their stacks are wanted, and SIGKILL.
+        """
         me = os.getpid()
         left = descendants(me)
         self.shm.note(left)
-        send(left, signal.SIGTERM)
+        lead = pace.lead if self.server in left and self.code is None else 0.0
+        send({self.server or 0} if lead else left, signal.SIGTERM)
+        plan = [(lead, signal.SIGTERM)] if lead else []
+        plan += [(lead + pace.grace, signal.SIGABRT)] if abort else []
+        last = lead + pace.grace * (1 + abort)
         started = time.monotonic()
         while left:
             time.sleep(_POLL_SECONDS)
             self.reap()
             left = descendants(me)
             passed = time.monotonic() - started
-            if passed > self.grace:
+            if passed > last:
                 send(left, signal.SIGKILL)
-            if passed > self.grace + KILL_SECONDS:
+            elif plan and passed > plan[0][0]:
+                number = plan.pop(0)[1]
+                if number == signal.SIGABRT:
+                    no_core(left)
+                send(left, number)
+            if passed > last + KILL_SECONDS:
                 break
         return left
+
+
+class Pace(NamedTuple):
+    """How long a server's end may take, in seconds."""
+
+    lead: float
+    """From SIGTERM to the first process to SIGTERM to all; 0 asks all at once."""
+    grace: float
+    """From SIGTERM to all to the next signal, and from SIGABRT to SIGKILL."""
+
+
+def no_core(pids: set[int]) -> None:
+    """Keep processes from writing their memory to disk when they abort."""
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError):
+            hard = resource.prlimit(pid, resource.RLIMIT_CORE)[1]
+            resource.prlimit(pid, resource.RLIMIT_CORE, (0, hard))
+
+
+def run_stop_command(words: list[str], log: IO[bytes]) -> None:
+    """Run the command that ends a server which lives elsewhere, in a container."""
+    try:
+        subprocess.run(  # noqa: S603 - the command is the profile's
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            timeout=STOP_COMMAND_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        with contextlib.suppress(OSError):
+            log.write(f"server.stop_command: {error}\n".encode())
 
 
 def main(arguments: list[str]) -> int:
@@ -250,20 +304,25 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--status", type=int, required=True)
     parser.add_argument("--owner", type=int, required=True)
     parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("--lead", type=float, default=0.0)
     parser.add_argument("--grace", type=float, default=5.0)
+    parser.add_argument("--stop-command", type=json.loads, default=[])
     parser.add_argument("--temporary")
     parser.add_argument("command", nargs="+")
     given = parser.parse_args(arguments)
     for fd in (given.control, given.status):
         os.set_inheritable(fd, False)
-    watchdog = Watchdog(given.control, given.status, given.owner, given.grace)
+    watchdog = Watchdog(given.control, given.status, given.owner)
     left: set[int] = set()
     with given.log.open("ab", buffering=0) as log:
         if os.getppid() == given.owner and watchdog.start(given.command, log):
             try:
                 watchdog.watch()
             finally:
-                left = watchdog.end()
+                if given.stop_command:
+                    run_stop_command(given.stop_command, log)
+                abort = watchdog.asked() == b"abort"
+                left = watchdog.end(Pace(given.lead, given.grace), abort=abort)
     removed = watchdog.shm.remove()
     if given.temporary:
         shutil.rmtree(given.temporary, ignore_errors=True)

@@ -48,6 +48,8 @@ def test_sixteen(
     found = result(place)
     assert (found["before"], found["after"], found["exact"]) == ("epoch-10", "epoch-11", True)
     assert found["launches"] == 7
+    sent = {p["name"]: p["measured"][0]["prompts"] for p in found["points"] if p["measured"]}
+    assert (sent["epoch-0"], sent["epoch-7"]) == (8, 4)  # the ends get all that there are
     out = capsys.readouterr().out
     assert all(len(line) < 80 for line in out.splitlines())
     assert out == snapshot
@@ -150,3 +152,19 @@ def test_usage(
     drafters(GOOD, BAD)
     assert main(["bisect", "checkpoints", *given]) == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["bisect", "checkpoints", "run/*"], ["sweep", "--draft", "run/epoch-0"]]
+)
+def test_an_attached_server_serves_one_drafter_alone(
+    place: Path,
+    drafters: Drafters,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    drafters(GOOD, BAD)
+    monkeypatch.setenv("EAGLE3_CHECKS_URL", "http://127.0.0.1:1")
+    assert main(words) == 2
+    assert "server.url is set (http://127.0.0.1:1)" in capsys.readouterr().err

@@ -108,6 +108,17 @@ def test_a_wrapper_in_a_wrapper_names_its_field(tmp_path: Path) -> None:
     assert target.problems[0].detail.startswith("thinker_config.text_config.hidden_size is 'x'")
 
 
+@pytest.mark.parametrize("which", ["draft", "target"])
+@pytest.mark.parametrize("value", [[], "x", 3])
+def test_a_wrapper_that_is_no_object(
+    tmp_path: Path, which: str, value: Any, healthy_config: Callable[..., dict[str, Any]]
+) -> None:
+    read = read_draft_config if which == "draft" else read_target_config
+    (fault,) = read(write(tmp_path, healthy_config(which, text_config=value))).problems
+    assert fault.detail.startswith(f"text_config is {value!r}; it must be an object")
+    assert read(write(tmp_path, healthy_config(which, text_config=None))).problems == ()
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,16 @@ def test_a_tensor_in_two_files(
     manifest = read_manifest(drafter)
     assert faults(manifest) == [FileFault.DUPLICATE]
     assert "more.safetensors: tensor fc.weight is in model.safetensors too" in details(manifest)
+
+
+def test_a_file_that_is_there_twice_is_one_problem(
+    tmp_path: Path, healthy_pair: Callable[..., tuple[Path, Path]]
+) -> None:
+    _, drafter = healthy_pair(tmp_path)
+    shutil.copy(drafter / "model.safetensors", drafter / "copy.safetensors")
+    manifest = read_manifest(drafter)
+    assert faults(manifest) == [FileFault.DUPLICATE]
+    assert "fc.weight and 14 more are in copy.safetensors too" in details(manifest)
 
 
 def test_an_absent_shard(shards: Path) -> None:

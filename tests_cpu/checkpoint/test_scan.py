@@ -43,7 +43,7 @@ def test_a_trained_drafter(tmp_path: Path) -> None:
 def test_pieces_of_any_size_find_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
-    monkeypatch.setattr(scan, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(scan, "PIECE_BYTES", chunk)
     blank, bad = ("BF16", (2, 16), bytes(64)), ("BF16", (1, 16), bfloat16([math.nan] * 16))
     head = rows(noise(5, 16), blank, noise(3, 16), bad)
     seen = scanned(tmp_path / "x", {HEAD: head}).tensors[HEAD]
@@ -60,6 +60,22 @@ def test_wide_rows_are_told_apart_by_start_and_middle(tmp_path: Path) -> None:
     assert seen.repeats == {2: 0}
 
 
+@pytest.mark.parametrize("engine", ["numpy", "plain"])
+def test_rows_of_one_hash_are_compared_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    if engine == "plain":
+        monkeypatch.setattr(floats, "numpy", lambda: None)
+    else:
+        pytest.importorskip("numpy")
+    one, other = [0.5] * 512, [*[0.5] * 500, *[0.25] * 12]
+    minus, faint = [-0.0] * 512, [*[0.0] * 500, *[0.25] * 12]
+    data = bfloat16([*one, *other, *one, *minus, *faint, *minus])
+    seen = scanned(tmp_path / "x", {HEAD: ("BF16", (6, 512), data)}).tensors[HEAD]
+    assert seen.repeats == {2: 0}
+    assert seen.zero_rows == (3, 5)
+
+
 def test_a_large_tensor_is_sampled(tmp_path: Path) -> None:
     values = bfloat16([0.5] * (1 << 17))
     seen = scanned(tmp_path / "x", {"fc.weight": ("BF16", (1 << 9, 1 << 8), values)})
@@ -70,7 +86,15 @@ def test_without_numpy_the_same_is_found(tmp_path: Path, monkeypatch: pytest.Mon
     tensors = {**trained(), "fc.weight": ("BF16", (16, 48), bfloat16([math.inf] * 768))}
     fast = scanned(tmp_path / "fast", tensors)
     monkeypatch.setattr(floats, "numpy", lambda: None)
-    assert scanned(tmp_path / "slow", tensors) == fast
+    slow = scanned(tmp_path / "slow", tensors)
+    assert slow.tensors.keys() == fast.tensors.keys()
+    for name, seen in slow.tensors.items():
+        quick = fast.tensors[name]
+        assert quick.rms == pytest.approx(seen.rms)
+        assert quick.mean == pytest.approx(seen.mean, abs=1e-9)
+        assert quick.row_rms == pytest.approx(seen.row_rms)
+        same = {"rms": seen.rms, "mean": seen.mean, "row_rms": seen.row_rms}
+        assert replace(quick, **same) == seen  # type: ignore[arg-type]
     assert fast.tensors["fc.weight"].non_finite == 768
     assert fast.tensors["fc.weight"].sampled == 0
 

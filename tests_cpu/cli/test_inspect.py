@@ -124,6 +124,13 @@ def test_nothing_judged_is_no_pass(run: Run, tmp_path: Path, healthy_pair: Pair)
     assert "NOT-RUN" in out
 
 
+def test_a_warning_alone_was_judged(run: Run, tmp_path: Path, healthy_pair: Pair) -> None:
+    _, drafter = healthy_pair(tmp_path, target={"rope_theta": 5e5})
+    code, out, _ = run(drafter, "--target", tmp_path / "target", "--select", "CFG011")
+    assert code == 0
+    assert "verdict    PASS   1 warning" in out
+
+
 def test_annotations_name_the_file(
     run: Run, dropped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +184,16 @@ def test_values_of_a_pipe_are_not_waited_for(run: Run, tmp_path: Path, healthy_p
     code, out, _ = run(drafter, "--values")
     assert code == 1
     assert "SRC001" in out
+
+
+def test_control_characters_in_a_path_are_escaped(
+    run: Run, tmp_path: Path, healthy_pair: Pair
+) -> None:
+    _, drafter = healthy_pair(tmp_path / "two\nlines\x1b[31m")
+    _, out, _ = run(drafter, "--target", "no\nsuch")
+    assert "/two\\nlines\\x1b[31m/drafter\n" in out
+    assert "target     no\\nsuch\n" in out
+    assert "\x1b" not in out
 
 
 def test_a_terminal_that_cannot_show_a_name(tmp_path: Path, healthy_pair: Pair) -> None:

@@ -31,6 +31,13 @@ def test_no_such_repository(hub: StandIn) -> None:
     assert "log in with `hf auth login`, or set HF_TOKEN" in found.fix
 
 
+def test_an_empty_revision(hub: StandIn) -> None:
+    found = problem("org/drafter@")
+    assert found.fault is FileFault.MISSING
+    assert "the revision after @ is empty" in found.detail
+    assert found.fix.startswith("write org/drafter for its main branch")
+
+
 def test_a_private_repository_looks_like_none(hub: StandIn) -> None:
     hub.private = True
     assert "or hides it" in problem("org/drafter").detail

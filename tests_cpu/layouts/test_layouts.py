@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from eagle3_checks.checkpoint import (
     read_vocab_map,
 )
 from eagle3_checks.contract import contract_for
+from eagle3_checks.contract.version import known_versions
 from eagle3_checks.rules.base import STATIC_FACTS, Facts, run_rules
 from eagle3_checks.rules.registry import all_rules
 from eagle3_checks.verdict import Finding, Severity, Status
@@ -25,33 +26,51 @@ FUSION = "FUS"
 """The family of the capture layers, snapshotted by itself."""
 RULES = [r for r in all_rules() if set(r.needs()) <= STATIC_FACTS - {"speculation"}]
 TRAINERS = ("SafeAILab", "SpecForge", "speculators", "ModelOpt", "AngelSlim", "TorchSpec")
+SINCE = {
+    "aq-medai-kimi-k2.5": "0.5.10",
+    "lightseek-kimi-k2.5": "0.5.10",
+    "lightseek-kimi-k2.5-mla": "0.5.12",
+    "lightseek-kimi-k2.6-eagle3.1-mla": "0.5.13",
+    "lmsys-eagle3-llama3.1-8b": "0.4.9",
+    "lmsys-gpt-oss-120b": "0.4.9",
+    "lmsys-qwen3-235b-a22b": "0.4.9",
+    "lmsys-specforge-llama3.1-8b": "0.4.9",
+    "lmsys-specforge-qwen3-30b-a3b": "0.4.9",
+    "nvidia-gpt-oss-120b-short-context": "0.5.12",
+    "nvidia-gpt-oss-120b-v3": "0.5.17",
+    "nvidia-kimi-k2.5-thinking": "0.5.12",
+    "nvidia-llama-4-maverick": "0.4.9",
+    "thoughtworks-glm-4.7-flash": "0.4.9",
+    "torchspec-minimax-m2.5": "0.5.5.post1",
+}
+"""The version from which on no healthy layout has an error; a target's class may be newer, and is
+then a warning."""
 Judged = dict[tuple[str, str], tuple[Finding, ...]]
 
 
 @pytest.fixture(scope="session")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    """Return the findings of every layout on both versions."""
-
-    @cache
-    def files(layout: Layout) -> tuple[Path, Path]:
-        return write(layout, tmp_path_factory.mktemp(layout.name) / "pair")
-
-    return {
-        (layout.name, version): findings(*files(layout), version)
-        for layout in layouts()
-        for version in (OLD, NEW)
-    }
+    """Return the findings of every layout on both versions, and on the first that serves it."""
+    found: Judged = {}
+    for layout in layouts():
+        facts = read(*write(layout, tmp_path_factory.mktemp(layout.name) / "pair"))
+        for version in {OLD, NEW, SINCE.get(layout.name, NEW)}:
+            found[layout.name, version] = findings(facts, version)
+    return found
 
 
-def findings(target: Path, drafter: Path, version: str) -> tuple[Finding, ...]:
+def read(target: Path, drafter: Path) -> Facts:
     manifest = read_manifest(drafter)
-    facts = Facts(
+    return Facts(
         manifest=manifest,
         draft=read_draft_config(drafter),
         vocab=read_vocab_map(drafter, manifest),
         target=read_target_config(target),
-        contract=contract_for(version),
     )
+
+
+def findings(facts: Facts, version: str) -> tuple[Finding, ...]:
+    facts = replace(facts, contract=contract_for(version))
     failed = (Status.FAIL, Status.INCONCLUSIVE)
     return tuple(f for f in run_rules(RULES, facts) if f.status in failed)
 
@@ -99,6 +118,27 @@ def test_a_healthy_layout_has_no_error_on_the_newest_version(
         assert [f.message for f in found if f.is_error] == []
     else:
         assert found
+
+
+@ALL
+def test_a_healthy_layout_has_no_error_on_the_first_version_that_serves_it(
+    judged: Judged, layout: Layout
+) -> None:
+    assert (layout.name in SINCE) is layout.healthy
+    if layout.healthy:
+        found = judged[layout.name, SINCE[layout.name]]
+        assert [f.message for f in found if f.is_error] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "layout", [each for each in layouts() if each.healthy], ids=lambda x: x.name
+)
+def test_a_healthy_layout_has_no_error_from_that_version_on(tmp_path: Path, layout: Layout) -> None:
+    facts, versions = read(*write(layout, tmp_path / "pair")), known_versions()
+    errors = [any(f.is_error for f in findings(facts, version)) for version in versions]
+    last = max((place for place, faulty in enumerate(errors) if faulty), default=-1)
+    assert versions[last + 1] == SINCE[layout.name]
 
 
 @ALL

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 META = {
     "prompt_tokens": 8,
+    "cached_tokens": 3,
     "completion_tokens": 9,
     "spec_verify_ct": 4,
     "spec_num_correct_drafts": 4,
@@ -26,6 +27,9 @@ class Handler(BaseHTTPRequestHandler):
     """One connection, kept open as SGLang's own server does."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = (
+        True  # else each answer waits for the client's delayed acknowledgement
+    )
     reply: ClassVar[Reply]
     seen: ClassVar[list[tuple[str, dict[str, Any]]]]
 
@@ -33,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
         self.seen.append((self.path, asked))
         type(self).reply(self, asked)
 
@@ -47,6 +51,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def events(self, *events: Any, end: bool = True) -> None:
         """Send server-sent events in chunks; without `end` the connection breaks."""
+        self.stream(events, end=end)
+
+    def stream(self, events: Iterable[Any], *, end: bool = True) -> None:
+        """Send events as they come."""
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()

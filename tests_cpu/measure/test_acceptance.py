@@ -159,3 +159,20 @@ def test_what_is_cut_at_the_end_does_not_bias() -> None:
     cut = sample(answer([5, 3, 1, 1], completion_tokens=17), NAMES, CHAIN)
     assert whole.correct_drafts == cut.correct_drafts
     assert summarise([cut], CHAIN).accept_length == summarise([whole], CHAIN).accept_length
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"spec_verify_ct": 0, "completion_tokens": 20}, "counts zero, so it does not speculate"),
+        ({"spec_verify_ct": None, "completion_tokens": 20}, "reports none of its acceptance"),
+        ({"spec_verify_ct": None, "completion_tokens": 1}, "no answer has a second token"),
+    ],
+    ids=["zero", "unreported", "too-short"],
+)
+def test_each_absence_has_its_own_words(changes: dict[str, Any], says: str) -> None:
+    got = summarise([sample(answer([0, 0, 0, 0], **changes), NAMES, CHAIN)] * 2, CHAIN)
+    assert got.missing is not None
+    assert got.missing.startswith("2 requests were answered without a single verify step: ")
+    assert says in got.missing
+    assert got.accept_length is None

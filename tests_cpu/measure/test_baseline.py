@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eagle3_checks.measure.baseline import BaselineError, Key, find, nearest, read, write
+from eagle3_checks.measure.baseline import BaselineError, Key, find, nearest, past, read, write
 
 KEY = Key(
     target="tiny@1",
@@ -107,3 +107,29 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BaselineError, match="cannot be written"):
         write(replace(kept, path=tmp_path / "file" / "x.json"))
+
+
+def test_past_runs_know_their_sglang_and_come_in_order(tmp_path: Path) -> None:
+    def entry(day: int) -> dict[str, Any]:
+        return {"recorded": f"2026-01-{day:02}T00:00:00+00:00", "accept_length": 2.0}
+
+    stored(tmp_path, replace(KEY, sglang="0.5.22"), history=[entry(1), entry(4)])
+    stored(tmp_path, history=[entry(3), entry(2) | {"sglang": "told by the run"}])
+    stored(tmp_path, replace(KEY, drafter="sha256-content:ef"), history=[entry(5)])
+    found = [(e["recorded"][8:10], e["sglang"]) for e in past(tmp_path, KEY)]
+    assert found == [
+        ("01", "0.5.22"),
+        ("02", "told by the run"),
+        ("03", "0.5.23"),
+        ("04", "0.5.22"),
+    ]
+    assert past(tmp_path / "nowhere", KEY) == ()
+
+
+def test_shares_by_position_are_kept_and_may_be_absent(tmp_path: Path) -> None:
+    assert read(stored(tmp_path)).per_position is None
+    kept = replace(read(stored(tmp_path)), per_position=(0.6, 0.3))
+    write(kept)
+    assert read(kept.path).per_position == (0.6, 0.3)
+    with pytest.raises(BaselineError, match="is no baseline"):
+        read(stored(tmp_path, per_position=["much"]))

@@ -14,16 +14,18 @@ import pytest
 from eagle3_checks.contract.version import contract_for
 from eagle3_checks.facts import Interval
 from eagle3_checks.measure.acceptance import Server
-from eagle3_checks.measure.baseline import Key
+from eagle3_checks.measure.baseline import Key, read
 from eagle3_checks.measure.client import Client
 from eagle3_checks.measure.prompts import Prompt, PromptSet
-from eagle3_checks.measure.run import MeasuredRun, history
+from eagle3_checks.measure.run import MeasuredRun
 from eagle3_checks.profile import Baseline, Floors, Judging, Profile, Prompts, Speed
 from eagle3_checks.verdict import Outcome
 from tests_cpu.measure.stub import Handler, generate, serve
 from tests_cpu.measure.test_baseline import KEY
 
 COUNT = 40
+SHARES = (1.0, 0.0, 0.0)
+"""By position, at an accept length of 2: every first draft is correct, and no other."""
 PROMPTS = PromptSet(
     prompts=tuple(Prompt(id=f"p{n}", set="s", text=f"prompt {n}") for n in range(COUNT)),
     sha256="0",
@@ -41,6 +43,7 @@ def counts(text: str, length: float) -> dict[str, Any]:
         "spec_verify_ct": steps,
         "spec_num_correct_drafts": correct,
         "spec_num_proposed_drafts": 3 * steps,
+        "spec_correct_drafts_histogram": [steps - correct, correct, 0, 0],
     }
 
 
@@ -154,12 +157,28 @@ def test_a_server_without_steps_or_answers_is_not_asked_for_long() -> None:
         assert (acceptance.failed_requests, len(seen)) == (4, 4)
 
 
+def test_answers_without_steps_among_others_are_a_contradiction() -> None:
+    def some(handler: Handler, asked: dict[str, Any]) -> None:
+        if asked["text"] in ("prompt 3", "prompt 4"):
+            tokens = 9 if asked["text"] == "prompt 3" else 1
+            handler.whole({"text": "x", "meta_info": {"completion_tokens": tokens}})
+        else:
+            accepting(2.0)(handler, asked)
+
+    with run(some) as (measuring, _):
+        found = measuring.measured.acceptance.contradictions
+    assert found == ("p3: 9 tokens without a verify step, while other requests took some",)
+
+
 def test_progress_hears_of_every_batch() -> None:
     heard: list[tuple[Any, ...]] = []
 
     class Listener:
         def begin(self, what: str, total: int) -> None:
             heard.append((what, total))
+
+        def say(self, what: str, done: float) -> None:
+            """Nothing is measured without an estimate here."""
 
         def update(self, done: int, estimate: Interval | None, *, verify_steps: int = 0) -> None:
             heard.append((done, verify_steps, estimate is not None))
@@ -192,10 +211,14 @@ def test_the_first_run_is_recorded_and_the_second_compared(tmp_path: Path) -> No
         assert judged.outcome is Outcome.REACHED
         assert second.pairs == judged.prompts < COUNT
         assert len(seen) == judged.prompts
-    entries = history(second)
+        assert [entry["verdict"] for entry in measuring.history] == ["baseline"]
+    entries = read(Path(second.path)).history
     assert [entry["verdict"] for entry in entries] == ["baseline", "reached"]
     assert "tokens_per_second" in entries[0]
     assert "tokens_per_second" not in entries[1]
+    assert [entry["sglang"] for entry in entries] == [KEY.sglang] * 2
+    assert [entry["per_position"] for entry in entries] == [list(SHARES)] * 2
+    assert first.per_position == second.per_position == SHARES
 
 
 def test_a_worse_run_is_found_and_does_not_become_the_baseline(tmp_path: Path) -> None:
@@ -233,6 +256,16 @@ def test_another_key_is_compared_only_when_asked(tmp_path: Path) -> None:
     assert (tmp_path / KEY.file).read_bytes() == before
 
 
+def test_the_history_goes_on_over_sglang_versions_and_nothing_else(tmp_path: Path) -> None:
+    newer, other = replace(KEY, sglang="0.5.24"), replace(KEY, gpu="NVIDIA H200")
+    (tmp_path / "notes.json").write_text("{}")
+    for key in (KEY, other, newer):
+        with run(accepting(2.0), baseline=tmp_path, key=key) as (measuring, _):
+            _ = measuring.baseline
+            told = [entry["sglang"] for entry in measuring.history]
+    assert told == [KEY.sglang]
+
+
 def test_update_replaces_the_counts_and_keeps_the_history(tmp_path: Path) -> None:
     with run(accepting(2.0), baseline=tmp_path) as (measuring, _):
         _ = measuring.baseline
@@ -242,7 +275,10 @@ def test_update_replaces_the_counts_and_keeps_the_history(tmp_path: Path) -> Non
         assert updated.state == "updated"
         assert updated.accept_length == pytest.approx(1.8)
         assert len(seen) == COUNT
-    assert [entry["verdict"] for entry in history(updated)] == ["baseline", "baseline"]
+    assert [entry["verdict"] for entry in read(Path(updated.path)).history] == [
+        "baseline",
+        "baseline",
+    ]
 
 
 def test_a_run_with_failures_does_not_become_a_baseline(tmp_path: Path) -> None:

@@ -1,12 +1,27 @@
 from __future__ import annotations
 
+import json
 import math
+import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eagle3_checks.measure.statistics import ratio_interval, shift, student_t
+from eagle3_checks.checkpoint.digest import digest
+from eagle3_checks.measure.statistics import (
+    ACCEPTED_SKEW,
+    _leaning,
+    ratio_interval,
+    shift,
+    student_t,
+)
+from eagle3_checks.shipped import shipped
+
+COUNTS = json.loads(
+    (Path(__file__).parents[2] / "benchmarks" / "tiny_counts.json").read_text(encoding="utf-8")
+)
 
 
 # Two-sided 95 % and 99 % quantiles as tabulated (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
@@ -67,3 +82,50 @@ def test_the_interval_holds_its_value(pairs: list[tuple[int, int]]) -> None:
     assert got.low <= got.value <= got.high
     moved = shift(got, 1.0)
     assert moved.high - moved.low == pytest.approx(got.high - got.low)
+
+
+@pytest.mark.parametrize(
+    ("seen", "assumed", "n", "expected"),
+    [
+        (-0.3, -2.0, 80, -2.0),
+        (-3.0, -2.0, 80, -3.0),
+        (0.3, -2.0, 80, 0.3),
+        (0.0, -2.0, 10, -8 / 3 / 2),
+        (0.0, -2.0, 2, 0.0),
+        (0.7, 0.0, 80, 0.7),
+        (-0.7, 0.0, 80, -0.7),
+    ],
+)
+def test_a_skewness_is_assumed_until_another_is_seen(
+    seen: float, assumed: float, n: int, expected: float
+) -> None:
+    assert _leaning(seen, assumed, n) == pytest.approx(expected)
+
+
+def test_an_assumed_skewness_makes_room_for_prompts_that_were_not_seen() -> None:
+    numerators, denominators = [130, 128, 132, 126, 131, 125] * 4, [100] * 24
+    plain = ratio_interval(numerators, denominators)
+    wary = ratio_interval(numerators, denominators, skew=ACCEPTED_SKEW)
+    assert plain is not None
+    assert wary is not None
+    assert wary.value == plain.value
+    assert plain.value - wary.low > 1.2 * (plain.value - plain.low)
+
+
+@pytest.mark.parametrize("population", ["healthy", "noisy"])
+@pytest.mark.parametrize("size", [10, 40])
+def test_intervals_hold_the_truth_of_the_tiny_pair(population: str, size: int) -> None:
+    """A small part of benchmarks/statistics.py; there the bounds are 93 and 97 %."""
+    pairs = COUNTS[population]
+    truth = sum(c for _, c in pairs) / sum(s for s, _ in pairs)
+    held, runs = 0, 1500
+    for seed in range(runs):
+        drawn = random.Random(seed).choices(pairs, k=size)  # noqa: S311 - a seeded simulation
+        got = ratio_interval([c for _, c in drawn], [s for s, _ in drawn], skew=ACCEPTED_SKEW)
+        held += got is not None and got.low <= truth <= got.high
+    assert 0.93 <= held / runs <= 0.97
+
+
+def test_the_counts_drawn_from_are_those_of_the_committed_pair() -> None:
+    """Otherwise: python -m benchmarks.record_counts, then benchmarks/statistics.py."""
+    assert COUNTS["drafter"] == digest(shipped("fixtures", "tiny", "drafter"))

@@ -6,15 +6,12 @@ from typing import Any
 import pytest
 
 from eagle3_checks.contract.version import contract_for
-from eagle3_checks.facts import Interval, SpeedUp, Stream, Throughput
 from eagle3_checks.measure.acceptance import shuffled
 from eagle3_checks.measure.client import Client
 from eagle3_checks.measure.prompts import Prompt
 from eagle3_checks.measure.throughput import (
     Load,
     _quantiles,
-    against_base,
-    break_even,
     measure_throughput,
 )
 from eagle3_checks.profile import Prompts, Speed
@@ -23,19 +20,6 @@ from tests_cpu.measure.stub import Handler, generate, serve
 NAMES = contract_for("0.5.23").meta
 PROMPTS = tuple(Prompt(id=f"p{n}", set="s", text=f"prompt {n}") for n in range(10))
 LOAD = Load(prompts=PROMPTS, wanted=Speed(concurrencies=(1, 4), requests=6), form=Prompts())
-
-
-def stream(concurrency: int, seconds: float, *, failed: int = 0, prompts: int = 8) -> Stream:
-    latencies = tuple((f"p{n}", 100, seconds * (1 + n / 50)) for n in range(prompts))
-    return Stream(
-        concurrency=concurrency,
-        requests=prompts,
-        failed=failed,
-        output_tokens=100 * prompts,
-        seconds=seconds * prompts / concurrency,
-        tokens_per_second=100 * concurrency / seconds,
-        latencies=latencies,
-    )
 
 
 def test_what_is_measured_and_what_is_left_out() -> None:
@@ -79,51 +63,40 @@ def test_failed_requests_are_counted_and_bring_no_tokens() -> None:
     assert len(only.latencies) == 8
 
 
-def test_the_speed_up_is_paired_by_prompt() -> None:
-    fast = Throughput(streams=(stream(1, 1.0), stream(8, 3.0), stream(64, 9.0)))
-    base = Throughput(streams=(stream(1, 2.0), stream(8, 3.3), stream(64, 7.0)))
-    got = against_base(fast, base)
-    ratios = {up.concurrency: up.ratio for up in got.speed_ups}
-    assert ratios[1].value == pytest.approx(2.0)
-    assert ratios[64].value == pytest.approx(7 / 9)
-    # Prompts differ by 14 %, in both runs alike: nothing of that is left in the ratio.
-    assert ratios[1].high - ratios[1].low < 1e-9
-    assert got.base == base.streams
-    assert got.break_even is not None
-    assert 8 < got.break_even < 64
-
-
-def test_streams_without_common_prompts_are_not_compared() -> None:
-    other = replace(stream(1, 2.0), latencies=(("q", 100, 2.0),))
-    got = against_base(Throughput(streams=(stream(1, 1.0),)), Throughput(streams=(other,)))
-    assert got.speed_ups == ()
-    assert against_base(got, Throughput(streams=())).speed_ups == ()
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ({1: 2.0, 16: 0.5}, 1 * 16 ** (1 / 1.5)),
-        ({1: 2.0, 8: 1.0, 16: 0.5}, 8.0),
-        ({1: 2.0, 8: 1.5}, None),
-        ({1: 0.9, 8: 0.5}, None),
-        ({}, None),
-    ],
-)
-def test_break_even(values: dict[int, float], expected: float | None) -> None:
-    ups = [
-        SpeedUp(
-            concurrency=c,
-            ratio=Interval(value=v, low=v, high=v, level=0.95, n=9),
-            base_tokens_per_second=1.0,
-        )
-        for c, v in values.items()
-    ]
-    assert break_even(ups) == (None if expected is None else pytest.approx(expected))
-
-
 def test_quantiles_count_a_chunk_by_its_tokens() -> None:
     got = _quantiles([(1.0, 98), (5.0, 2)])
     assert got is not None
     assert (got.p50, got.p99, got.n) == (1.0, 5.0, 100)
     assert _quantiles([]) is None
+
+
+def test_a_server_of_our_own_forgets_its_prefixes_before_each_concurrency() -> None:
+    def reply(handler: Handler, asked: dict[str, Any]) -> None:
+        if handler.path.startswith("/flush_cache"):
+            handler.whole({})
+        else:
+            generate(handler, asked)
+
+    with serve(reply) as (url, seen):
+        client = Client(url)
+        got = measure_throughput(client, replace(LOAD, fresh=True), NAMES)
+        client.close()
+    flushed = [n for n, (path, _) in enumerate(seen) if path == "/flush_cache?timeout=10"]
+    assert flushed == [0, 1 + 1 + 6]
+    assert [s.prompt_tokens for s in got.streams] == [6 * 8, 8 * 8]
+    assert [s.cached_tokens for s in got.streams] == [6 * 3, 8 * 3]
+
+
+def test_a_server_that_cannot_forget_is_measured_all_the_same() -> None:
+    def reply(handler: Handler, asked: dict[str, Any]) -> None:
+        if handler.path.startswith("/flush_cache"):
+            handler.whole({}, 404)
+        else:
+            generate(handler, asked)
+
+    with serve(reply) as (url, _):
+        client = Client(url)
+        assert not client.flush_cache()
+        got = measure_throughput(client, replace(LOAD, fresh=True), NAMES)
+        client.close()
+    assert [s.failed for s in got.streams] == [0, 0]

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,24 @@ def run_gate(pytester: pytest.Pytester) -> Callable[..., pytest.RunResult]:
 @pytest.fixture
 def served() -> Iterator[tuple[str, Callable[[], bool]]]:
     """Yield the address of a stand-in that someone else started, and whether it lives."""
+    with stand_in("--speculative-algorithm", "EAGLE3") as started:
+        yield started
+
+
+@pytest.fixture
+def served_plain() -> Iterator[str]:
+    """Yield the address of a stand-in that someone else started without speculation."""
+    with stand_in("--crowded") as (url, _):
+        yield url
+
+
+@contextmanager
+def stand_in(*flags: str) -> Iterator[tuple[str, Callable[[], bool]]]:
+    """Start a stand-in that nobody but the caller ends; yield its address and whether it lives."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     words = [sys.executable, str(FAKE), "--no-probe", "--port", str(port)]
-    process = subprocess.Popen([*words, "--speculative-algorithm", "EAGLE3"])
+    process = subprocess.Popen([*words, *flags])
     try:
         yield f"http://127.0.0.1:{port}", lambda: process.poll() is None
     finally:

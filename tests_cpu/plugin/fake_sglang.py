@@ -27,7 +27,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--dies-after", type=int, default=1 << 30, help="exit at this request")
     parser.add_argument("--fails-every", type=int, default=1 << 30, help="500 at each n-th request")
     parser.add_argument("--exits", type=int, help="exit at once with this code")
+    parser.add_argument("--flaky", type=Path, help="exit at once where this file is not there yet")
     parser.add_argument("--no-probe", action="store_true")
+    parser.add_argument("--crowded", action="store_true", help="speculation pays for one alone")
     parser.add_argument("--says-version", default="0.5.23")
     parser.add_argument("--speculative-draft-model-path", type=Path, default=Path())
     given = parser.parse_known_args()[0]
@@ -72,6 +74,8 @@ def write_probe(width: int) -> None:
 class Handler(BaseHTTPRequestHandler):
     given: argparse.Namespace
     requests = 0
+    streaming = 0
+    lock = threading.Lock()
 
     def log_message(self, *args: Any) -> None:
         """Keep the log short."""
@@ -84,8 +88,10 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_GET(self) -> None:
-        if self.path == "/health":
+        if self.path in ("/health", "/health_generate"):
             self.answer(200)
+        elif self.path == "/v1/loads":
+            self.answer(200, {"loads": [{"num_used_tokens": 0, "max_total_num_tokens": 8192}]})
         elif self.path == "/server_info":
             algorithm = self.given.speculative_algorithm
             self.answer(
@@ -100,23 +106,38 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         tokens = meta["completion_tokens"]
         for now in (1, tokens):
-            threading.Event().wait(TOKEN_SECONDS)
+            threading.Event().wait(self.seconds())
             event = json.dumps({"text": "x", "meta_info": meta | {"completion_tokens": now}})
             self.wfile.write(f"data: {event}\n\n".encode())
         self.wfile.write(b"data: [DONE]\n\n")
 
+    def seconds(self) -> float:
+        """Time of a chunk; where it is crowded, 1 : 2 of no speculation for one, 2 : 1 for two."""
+        if not self.given.crowded:
+            return TOKEN_SECONDS
+        if not self.given.speculative_algorithm:
+            return 2 * TOKEN_SECONDS
+        return TOKEN_SECONDS if Handler.streaming < 2 else 4 * TOKEN_SECONDS
+
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        if self.path.startswith("/flush_cache"):
+            self.answer(200)
+            return
+        if self.path not in ("/generate", "/v1/chat/completions"):
+            self.answer(404, {"message": "this stand-in has nothing else"})
+            return
         Handler.requests += 1
         if Handler.requests >= self.given.dies_after:
             os._exit(9)
         if Handler.requests % self.given.fails_every == 0:
             self.answer(500, {"error": "told to fail"})
             return
-        histogram = [int(h) for h in self.given.histogram.split(",")]
+        told = self.given.histogram if Handler.requests > 1 else "4,3,2,1"  # readiness asks first
+        histogram = [int(h) for h in told.split(",")]
         steps, correct = sum(histogram), sum(i * h for i, h in enumerate(histogram))
-        meta = {"prompt_tokens": 8, "completion_tokens": 1 + steps + correct}
-        if Handler.requests <= self.given.silent_after:
+        meta = {"prompt_tokens": 8, "completion_tokens": max(2, 1 + steps + correct)}
+        if Handler.requests <= self.given.silent_after and self.given.speculative_algorithm:
             meta |= {
                 "spec_verify_ct": steps,
                 "spec_num_correct_drafts": correct,
@@ -124,16 +145,27 @@ class Handler(BaseHTTPRequestHandler):
                 "spec_correct_drafts_histogram": histogram,  # type: ignore[dict-item]
             }
         if asked.get("stream"):
-            self.stream(meta)
+            with Handler.lock:
+                Handler.streaming += 1
+            try:
+                self.stream(meta)
+            finally:
+                with Handler.lock:
+                    Handler.streaming -= 1
         else:
             self.answer(200, {"text": "x", "meta_info": meta})
 
 
 def main() -> int:
     given = parse()
+    if given.flaky and not given.flaky.exists():
+        given.flaky.touch()
+        given.exits = 4
     if given.exits is not None:
         sys.stdout.write("RuntimeError: told to exit\n")
         return int(given.exits)
+    sys.stdout.write(f"started with {' '.join(sys.argv[1:])}\n")
+    sys.stdout.flush()
     if not given.no_probe:
         write_probe(HIDDEN if given.speculative_algorithm == "EAGLE" else WIDTH)
     Handler.given = given

@@ -68,7 +68,8 @@ def test_the_silent_fault_is_named_before_its_symptom(
 
 
 UNJUDGED = {
-    "no-counts": (("--silent-after", "1"), "*without a single verify step*"),
+    "no-counts": (("--silent-after", "1"), "*reports none of its acceptance*"),
+    "zero-steps": (("--histogram", "0,0,0,0"), "*counts zero, so it does not speculate*"),
     "dies": (("--dies-after", "4"), "*the server ended while it was measured*"),
     "does-not-start": (("--exits", "3"), "*exit code 3*"),
     "requests-fail": (("--fails-every", "3"), "*requests failed while acceptance was measured*"),
@@ -87,6 +88,15 @@ def test_what_cannot_be_judged_is_7(
     run = run_gate("--eagle3-profile", str(write_profile(*flags)), *words)
     assert run.ret == 7
     run.stdout.fnmatch_lines([expected, "*verdict    INCONCLUSIVE*"])
+
+
+def test_a_server_that_does_not_start_is_not_tried_again(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    seen = str(pytester.path / "seen")
+    profile = str(write_profile("--flaky", seen, "--histogram", "40,1,0,0"))
+    assert run_gate("--eagle3-profile", profile, "--eagle3-bisect").ret == 125
+    assert run_gate("--eagle3-profile", profile, "--eagle3-bisect").ret == 1  # the next run
 
 
 def test_an_attached_server_is_measured_and_left_alone(

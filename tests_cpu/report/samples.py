@@ -254,8 +254,18 @@ def healthy() -> dict[str, Any]:
             ],
             "base": [stream(c, s) for c, s in ((1, 31.0), (4, 118.0), (16, 520.0), (64, 1530.0))],
             "speed_ups": [
-                {"concurrency": c, "ratio": interval(r, 0.05)}
-                for c, r in ((1, 2.29), (4, 2.03), (16, 1.33), (64, 0.9))
+                {
+                    "concurrency": c,
+                    "ratio": interval(r, 0.05),
+                    "base_tokens_per_second": b,
+                    "drift": 0.012,
+                }
+                for c, r, b in (
+                    (1, 2.29, 31.0),
+                    (4, 2.03, 118.0),
+                    (16, 1.33, 520.0),
+                    (64, 0.9, 1530.0),
+                )
             ],
             "break_even": 42.0,
         },
@@ -279,6 +289,7 @@ def healthy() -> dict[str, Any]:
                 "high": value + 0.07,
                 "prompts": 480,
                 "verify_steps": 43000,
+                "per_position": [0.72, 0.54, round(value - 2.26, 2)],
                 "tokens_per_second": {"1": 70.0},
             }
             for day, value in ((2, 2.61), (5, 2.66), (9, 2.58), (14, 2.71), (18, 2.75), (20, 2.74))

@@ -64,7 +64,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_plots_are_seen(browser: Browser, pages: Path, name: str, width: int, scheme: str) -> None:
     browser.show(pages / f"{name}.html", width=width, dark=scheme == "dark")
     boxes = browser.value(BOXES)
-    assert len(boxes) == {"healthy": 7, "dead": 3}[name]
+    assert len(boxes) == {"healthy": 8, "dead": 3}[name]
     for wide, high, left, right, marks in boxes:
         assert wide > 200
         assert high > 50

@@ -93,6 +93,7 @@ def test_an_unknown_rule_is_shown_without_its_declaration() -> None:
 
 def test_figures_are_drawn_where_they_were_measured() -> None:
     everything = ["positions", "speed", "by-prompt-set", "by-prompt-length", "speedup", "trend"]
+    everything.append("trend-by-position")
     assert Outline(page(samples.healthy())).figures() == everything
     assert Outline(page(samples.dead())).figures() == ["positions", "speed"]
     assert Outline(page(samples.not_run())).figures() == []

@@ -19,19 +19,27 @@ from eagle3_checks.contract import contract_for
 from eagle3_checks.facts import (
     Acceptance,
     CaptureSeen,
+    DraftedSeen,
     ForwardSeen,
+    HeadsSeen,
     Interval,
     LoadSeen,
+    Looping,
+    Parity,
+    PoolSeen,
     ServerSeen,
+    StatesSeen,
     Stream,
     Throughput,
+    TrafficSeen,
     Wiring,
 )
 from eagle3_checks.profile import Floors, Server, Speculation
 from eagle3_checks.rules.base import Facts, run_rule
 from eagle3_checks.rules.registry import by_code
 from eagle3_checks.verdict import Finding, Judgement, Judgements, Outcome
-from tests_cpu.rules.seen import CAPTURE, LOAD, forward
+from tests_cpu.rules.seen import CAPTURE, LOAD, LOOPING, PARITY, forward
+from tests_cpu.rules.true_states import TRUE
 
 Judge = Callable[..., tuple[Finding, ...]]
 
@@ -97,19 +105,26 @@ def judge_wiring(tmp_path: Path, healthy_pair: Callable[..., tuple[Path, Path]])
         captures: tuple[CaptureSeen, ...] = (CAPTURE,),
         errors: tuple[str, ...] = (),
         algorithm: str = "EAGLE3",
+        states: tuple[StatesSeen, ...] = (),
+        heads: tuple[HeadsSeen, ...] = (),
+        drafted: tuple[DraftedSeen, ...] = (),
         **pair: Any,
     ) -> tuple[Finding, ...]:
         target, drafter = healthy_pair(tmp_path, **pair)
         if forwards is None:
             forwards = (forward("EXTEND"), forward("DECODE", 16), forward("DRAFT_EXTEND_V2"))
         wiring = Wiring(
-            sglang="0.5.23", loads=loads, forwards=forwards, captures=captures, errors=errors
+            sglang="0.5.23",
+            loads=loads,
+            forwards=forwards,
+            captures=captures,
+            errors=errors,
+            states=states,
+            heads=heads,
+            drafted=drafted,
         )
         known = file_facts(target, drafter, speculation=Speculation(algorithm=algorithm))
-        facts = Facts(
-            wiring=wiring, draft=known.draft, contract=known.contract, speculation=known.speculation
-        )
-        return run_rule(by_code(code), facts)
+        return run_rule(by_code(code), replace(known, wiring=wiring, true_states=TRUE))
 
     return judge
 
@@ -227,15 +242,30 @@ def judge_speed() -> Judge:
 
 
 @pytest.fixture
-def judge_server() -> Judge:
-    """Return `judge_server(code, info=, environment=, launched=)`."""
+def judge_parity() -> Judge:
+    """Return `judge_parity(code, scored=, kinds=, looping=, …)`: healthy where left out."""
 
-    def judge(
+    def judge(code: str, **changes: Any) -> tuple[Finding, ...]:
+        loops = {k: v for k, v in changes.items() if k in Looping.__dataclass_fields__}
+        seen = {k: v for k, v in changes.items() if k in Parity.__dataclass_fields__}
+        facts = Facts(parity=replace(PARITY, **seen), looping=replace(LOOPING, **loops))
+        return run_rule(by_code(code), facts)
+
+    return judge
+
+
+@pytest.fixture
+def judge_server() -> Judge:
+    """Return `judge_server(code, info=, environment=, launched=, pool=, traffic=)`."""
+
+    def judge(  # noqa: PLR0913 - one argument for each fact
         code: str,
         info: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
         *,
         launched: bool = True,
+        pool: PoolSeen | None = None,
+        traffic: TrafficSeen | None = None,
     ) -> tuple[Finding, ...]:
         server = ServerSeen(
             url="http://127.0.0.1:1",
@@ -245,6 +275,7 @@ def judge_server() -> Judge:
             environment=environment or {},
             start_seconds=12.3 if launched else None,
         )
-        return run_rule(by_code(code), Facts(server=server, speculation=Speculation()))
+        facts = Facts(server=server, speculation=Speculation(), pool=pool, traffic=traffic)
+        return run_rule(by_code(code), facts)
 
     return judge

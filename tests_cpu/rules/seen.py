@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagle3_checks.facts import CaptureSeen, ForwardSeen, LoadedTensor, LoadSeen
+from eagle3_checks.facts import (
+    CaptureSeen,
+    Comparison,
+    ForwardSeen,
+    LoadedTensor,
+    LoadSeen,
+    Looping,
+    Parity,
+)
 
 LOAD = LoadSeen(
     model_class="LlamaForCausalLMEagle3",
@@ -16,6 +24,19 @@ LOAD = LoadSeen(
     ),
     unwritten=("model.embed_tokens.weight",),
     shared=("model.embed_tokens.weight",),
+)
+ALIKE = Comparison(prompts=4, tokens=128)
+PARITY = Parity(
+    dtype="bfloat16",
+    scored=ALIKE,
+    again=ALIKE,
+    together=ALIKE,
+    concurrency=4,
+    cached=ALIKE,
+    cached_tokens=408,
+)
+LOOPING = Looping(
+    prompts=10, characters=1000, looping=0, accept_length=2.2, accept_length_all=3.1, worst=("p1",)
 )
 CAPTURE = CaptureSeen(rank=0, target_class="LlamaForCausalLM", layers=(2, 4, 5))
 

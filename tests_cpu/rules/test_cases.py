@@ -14,7 +14,7 @@ from tests_cpu.rules.cases.table import CASES
 BY_LIFE = {"SRV003": "a server that does not start is a stage's failure, not a fact"}
 """Rules whose defect no fact can hold; the reason, and tests_cpu/plugin shows it."""
 
-MEASURED = {"ACC005", "ACC006", "SPD003", "SPD004", "SPD005"}
+MEASURED = {"ACC005", "ACC006", "SPD003", "SPD004", "SPD005", "SPD006"}
 """Rules about measurements that test_measured_rules.py tests, each by itself."""
 
 

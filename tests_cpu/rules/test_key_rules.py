@@ -38,6 +38,34 @@ def test_a_renamed_decoder_layer_is_one_problem_with_its_cure(
     assert told(findings) == snapshot
 
 
+@pytest.mark.parametrize(
+    ("name", "told_as"),
+    [
+        ("junk{0}.weight", 1),
+        ("model.layers.{0}.x.weight", 13),
+        ("{0}" + "n" * 300 + ".weight", 1),
+        ("{1}.weight", 13),
+    ],
+)
+@pytest.mark.parametrize("version", ["0.5.23", "0.4.9"])
+def test_any_number_of_unknown_tensors_is_told_in_short(
+    judge_files: Judge, name: str, told_as: int, version: str
+) -> None:
+    unknown = (name.format(i, "".join(chr(103 + int(d)) for d in str(i))) for i in range(3000))
+    findings = judge_files("KEY001", version, tensors=dict.fromkeys(unknown, weight(1)))
+    assert len(findings) == told_as
+    assert sum(f.evidence["count"] for f in findings) == 3000
+    assert all(len(f.message + f.fix) < 1200 for f in findings)
+    assert all(len(f.evidence["tensors"]) <= 1000 for f in findings)
+
+
+def test_any_number_of_refused_tensors_is_told_in_short(judge_files: Judge) -> None:
+    names = [f"midlayer.{i}.self_attn.q_proj.weight" for i in range(300)]
+    findings = judge_files("KEY004", "0.4.8", tensors=dict.fromkeys(names, weight(1)))
+    assert len(findings) == 13
+    assert findings[-1].message.startswith("288 more tensors, as midlayer.12.self_attn")
+
+
 def test_layers_0_is_healthy_from_0_5_12_on(judge_files: Judge) -> None:
     (finding,) = judge_files("KEY001", "0.5.12", layer="layers.0")
     assert (finding.status, finding.message) == (Status.PASS, "all of 15 tensors are read")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from eagle3_checks.facts import Acceptance, BaselineSeen, Interval, SpeedUp, Str
 from eagle3_checks.profile import Floors
 from eagle3_checks.rules.base import Facts, run_rule
 from eagle3_checks.rules.registry import by_code
-from eagle3_checks.verdict import Finding, Judgement, Judgements, Outcome, Status
+from eagle3_checks.verdict import Finding, Judgement, Judgements, Outcome, Severity, Status
 
 Judge = Callable[..., tuple[Finding, ...]]
 
@@ -172,13 +173,15 @@ def test_a_client_without_time_left(judge_speed: Judge) -> None:
     assert judge_speed("SPD003", {})[0].status is Status.SKIP
 
 
-def judge_compared(
+def judge_compared(  # noqa: PLR0913 - one for each figure that a rule looks at
     code: str,
     ratios: dict[int, tuple[float, float]],
     floors: dict[str, float] | None = None,
     *,
     failed: int = 0,
     lengths: tuple[float | None, float] = (2.2, 2.2),
+    drift: float | None = None,
+    cached: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[Finding, ...]:
     streams = tuple(
         Stream(
@@ -189,11 +192,14 @@ def judge_compared(
             seconds=1.0,
             tokens_per_second=100.0,
             accept_length=lengths[0],
+            prompt_tokens=1000,
+            cached_tokens=round(1000 * cached[0]),
         )
         for c in ratios
     )
+    base = tuple(replace(s, cached_tokens=round(1000 * cached[1])) for s in streams)
     ups = tuple(
-        SpeedUp(concurrency=c, ratio=span(*r), base_tokens_per_second=50.0)
+        SpeedUp(concurrency=c, ratio=span(*r), base_tokens_per_second=50.0, drift=drift)
         for c, r in ratios.items()
     )
     acceptance = Acceptance(
@@ -206,7 +212,7 @@ def judge_compared(
         per_position=None,
         failed_requests=0,
     )
-    compared = Throughput(streams=streams, base=streams, speed_ups=ups, break_even=20.0)
+    compared = Throughput(streams=streams, base=base, speed_ups=ups, break_even=20.0)
     facts = Facts(compared=compared, acceptance=acceptance, floors=Floors(speed_up=floors or {}))
     return run_rule(by_code(code), facts)
 
@@ -217,7 +223,9 @@ def test_speed_up_floors() -> None:
     assert passed.message.endswith("; break-even at concurrency 20")
     (slow,) = judge_compared("SPD004", {1: (1.2, 0.1)}, {"1": 1.5})
     assert slow.is_error
-    assert "speed-up 1.20 [1.10, 1.30] 95 % times at 1; the floor is 1.50" in slow.message
+    assert (
+        "speed-up 1.20 times [1.10, 1.30] 95 % at concurrency 1; the floor is 1.50" in slow.message
+    )
     (close,) = judge_compared("SPD004", {1: (1.55, 0.1)}, {"1": 1.5})
     assert close.status is Status.INCONCLUSIVE
     (unclean,) = judge_compared("SPD004", {1: (1.8, 0.1)}, {"1": 1.5}, failed=1)
@@ -236,3 +244,29 @@ def test_a_speed_up_above_the_accept_length() -> None:
     # Across it, noise may be the reason.
     assert judge_compared("SPD005", {1: (2.25, 0.1)})[0].status is Status.PASS
     assert judge_compared("SPD005", {})[0].status is Status.SKIP
+
+
+def test_repetitions_are_told_with_the_speed_up() -> None:
+    (told,) = judge_compared("SPD004", {1: (1.8, 0.1)}, {"1": 1.5}, drift=0.018)
+    assert told.message.endswith(
+        "; measured again, speeds differ by 1.8 %, which the intervals hold"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cached", "expected"),
+    [((1.0, 0.0), Status.FAIL), ((0.62, 0.6), Status.PASS), ((0.0, 0.0), Status.PASS)],
+)
+def test_prompts_that_one_server_knew(cached: tuple[float, float], expected: Status) -> None:
+    found = judge_compared("SPD006", {1: (1.8, 0.1)}, cached=cached)
+    assert found[0].status is expected
+    assert not found[0].is_error
+    if expected is Status.FAIL:
+        assert found[0].severity is Severity.WARNING
+        assert found[0].message == (
+            "at concurrency 1 100 % of prompt tokens were cached with speculation, 0 % without"
+        )
+
+
+def test_caches_without_a_comparison() -> None:
+    assert judge_compared("SPD006", {})[0].status is Status.SKIP

@@ -94,6 +94,30 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+_DEEPSEEK = _YARN | {"mscale": 1.0, "mscale_all_dim": 1.0}
+LATENT: dict[str, dict[str, Any]] = {
+    # Without a scaling SGLang builds no latent attention on the CPU.
+    "MLA": {"rope_scaling": _DEEPSEEK},
+    "MLA, no magnitudes": {"rope_scaling": _YARN},
+    "MLA, other magnitudes": {"rope_scaling": _YARN | {"mscale": 0.7, "mscale_all_dim": 0.4}},
+    "MLA, betas": {"rope_scaling": _DEEPSEEK | {"beta_fast": 4, "beta_slow": 2}},
+    "MLA, rope_parameters": {"rope_parameters": _DEEPSEEK | {"rope_theta": 50000.0}},
+    "MLA, linear taken for YaRN": {"rope_scaling": _DEEPSEEK | {"rope_type": "linear"}},
+    "MLA, five aux states": {"rope_scaling": _DEEPSEEK, IDS: [0, 1, 2, 3, 4]},
+    "MLA, EAGLE-3.1": {"rope_scaling": _DEEPSEEK, "fc_norm": True, "norm_output": True},
+    "MLA, bias": {"rope_scaling": _DEEPSEEK, "bias": True},
+    "MLA, borrowed head": {"rope_scaling": _DEEPSEEK, "draft_vocab_size": None},
+    "MLA, full vocabulary": {"rope_scaling": _DEEPSEEK, "draft_vocab_size": VOCAB},
+    "MLA, another target width": {"rope_scaling": _DEEPSEEK, "target_hidden_size": 24},
+}
+
+
+def drafters() -> dict[str, dict[str, Any]]:
+    """Return the config.json of every drafter, Llama-style and latent, by what it tries."""
+    llama = {name: settings_of(LLAMA, changes) for name, changes in OPTIONS.items()}
+    return llama | {name: settings_of(MLA, changes) for name, changes in LATENT.items()}
+
+
 def settings_of(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Return a config.json; entries changed to ... are left out."""
     return {key: value for key, value in (base | changes).items() if value is not ...}

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
+from sglang.srt.models.deepseek_v2 import AttnForwardMethod
 from torch.nn import functional
 
 from tests_cpu.serve.real_loader import Loader
@@ -37,9 +38,10 @@ class CausalAttention(torch.nn.Module):
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *_: Any, **__: Any
     ) -> torch.Tensor:
         group = self.heads // self.kv_heads
-        q = q.view(-1, self.heads, self.width).transpose(0, 1)
-        k = k.view(-1, self.kv_heads, self.width).transpose(0, 1).repeat_interleave(group, 0)
-        v = v.view(-1, self.kv_heads, self.value_width).transpose(0, 1).repeat_interleave(group, 0)
+        q = q.reshape(-1, self.heads, self.width).transpose(0, 1)
+        k = k.reshape(-1, self.kv_heads, self.width).transpose(0, 1)
+        v = v.reshape(-1, self.kv_heads, self.value_width).transpose(0, 1)
+        k, v = k.repeat_interleave(group, 0), v.repeat_interleave(group, 0)
         out = functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scale)
         return out.transpose(0, 1).flatten(1)
 
@@ -58,13 +60,18 @@ def run(loader: Loader, folder: Path) -> None:
         model.set_embed_and_head(embed, head)
     else:
         model.set_embed(embed)
-    for layer in model.model.layers:
+    if hasattr(model.model, "midlayer"):
+        latent = model.model.midlayer.self_attn
+        latent.attn_mqa = CausalAttention(latent.attn_mqa)
+        latent.dispatch_attn_forward_method = lambda _: AttnForwardMethod.MLA
+    for layer in getattr(model.model, "layers", ()):
         layer.self_attn.attn = CausalAttention(layer.self_attn.attn)
     outputs: dict[str, torch.Tensor] = {}
     states = inputs["aux"].to(dtype)
     for turn in ("first", "second"):
         batch = SimpleNamespace(
             mm_input_embeds=None,
+            attn_cp_metadata=None,
             forward_mode=ForwardMode.EXTEND,
             contains_mm_inputs=lambda: False,
             spec_info=SimpleNamespace(hidden_states=states),

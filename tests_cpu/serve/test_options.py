@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from eagle3_checks.reference.checkpoint import load_drafter
 from eagle3_checks.server.flags import build_environment
 from eagle3_checks.settings import resolve
-from tests_cpu.serve.options import LLAMA, OPTIONS, settings_of, write
+from tests_cpu.serve.options import drafters, write
 from tests_cpu.serve.running import TINY
 
 CLOSE = {"float32": 2e-5, "bfloat16": 6e-2}
@@ -66,9 +66,9 @@ def computed(folder: Path, dtype: torch.dtype) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("dtype", CLOSE)
 def test_the_reference_computes_what_sglang_computes(dtype: str, tmp_path: Path) -> None:
     kind: Any = getattr(torch, dtype)
-    folders = {name: tmp_path / str(n) for n, name in enumerate(OPTIONS)}
-    for name, changes in OPTIONS.items():
-        write(folders[name], settings_of(LLAMA, changes), dtype=kind)
+    folders = {name: tmp_path / str(n) for n, name in enumerate(drafters())}
+    for name, settings in drafters().items():
+        write(folders[name], settings, dtype=kind)
     assert asked_of_sglang(folders, dtype, tmp_path) == {}
     wrong: dict[str, dict[str, float]] = {}
     for name, folder in folders.items():

@@ -20,7 +20,7 @@ SECONDS = 20.0
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith("EAGLE3_"):
+        if name.startswith("EAGLE3_") and name != "EAGLE3_CHECKS_CACHE":
             monkeypatch.delenv(name)
 
 
@@ -46,6 +46,7 @@ def stub_profile(checkpoint: str) -> Callable[..., Profile]:
         port: int = 0,
         start_timeout: float = SECONDS,
         request_timeout: float = SECONDS,
+        stall_timeout: float = SECONDS,
         host: str = "127.0.0.1",
         drafter: str = checkpoint,
     ) -> Profile:
@@ -60,6 +61,7 @@ def stub_profile(checkpoint: str) -> Callable[..., Profile]:
                 port=port,
                 start_timeout=start_timeout,
                 request_timeout=request_timeout,
+                stall_timeout=stall_timeout,
             ),
         )
 

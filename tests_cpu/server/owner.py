@@ -16,6 +16,7 @@ from pathlib import Path
 
 from eagle3_checks.profile import Model, Profile, Server
 from eagle3_checks.server import launch
+from eagle3_checks.server.watchdog import Pace
 
 STUB = Path(__file__).parent / "stub.py"
 
@@ -31,7 +32,7 @@ def main(checkpoint: str, artefacts: str, fifo: str, *stub: str) -> None:
         drafter=Model(path=checkpoint),
         server=Server(command=(sys.executable, "-I", "-S", str(STUB), *given)),
     )
-    with launch(profile, Path(artefacts), device="cpu", grace=0.2) as server:
+    with launch(profile, Path(artefacts), device="cpu", pace=Pace(0.0, 0.2)) as server:
         pids = [os.getpid(), server._watchdog.pid]
         if fork:
             pids.append(os.fork())

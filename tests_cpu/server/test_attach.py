@@ -134,3 +134,12 @@ def test_something_else_on_the_port_is_not_waited_for(serve: Callable[..., str])
         attach(f"{url}/other"),
     ):
         pytest.fail("there is no server below that path")
+
+
+def test_a_server_that_need_not_speculate(serve: Callable[..., str], tmp_path: Path) -> None:
+    url = serve("--verify-steps", "-1")
+    with pytest.raises(SpeculationOffError), attach(url):
+        pass
+    profile = Profile(server=Server(url=url))
+    with open_server(profile, tmp_path, speculative=False) as server:
+        assert server.alive()

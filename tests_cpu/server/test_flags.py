@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eagle3_checks.profile import Model, Profile, Server, Speculation
-from eagle3_checks.server.arguments import flags
+from eagle3_checks.server.arguments import flags, without
 from eagle3_checks.server.flags import (
     FlagError,
     api_key,
@@ -193,3 +193,19 @@ def test_the_key_of_a_launched_server_is_the_one_it_asks_for() -> None:
     assert api_key(profile(args=("--api-key=ours",)), environ) == "ours"
     assert api_key(profile(), environ) == "theirs"
     assert api_key(profile(), {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (("--a", "1", "--spec-x", "2", "--b"), ("--a", "1", "--b")),
+        (("--spec-x=2", "--b", "3"), ("--b", "3")),
+        (("--spec-x", "1", "2", "--b"), ("--b",)),
+        (("--b", "--spec-x"), ("--b",)),
+        ((), ()),
+    ],
+)
+def test_flags_are_left_out_with_their_values(
+    words: tuple[str, ...], kept: tuple[str, ...]
+) -> None:
+    assert without(words, "--spec-") == kept

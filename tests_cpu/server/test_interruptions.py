@@ -17,6 +17,7 @@ from eagle3_checks.profile import Profile
 from eagle3_checks.server import RunningServer, launch, leftovers
 from eagle3_checks.server.leftovers import sweep, temporary_prefix
 from eagle3_checks.server.ports import ReservedPort
+from eagle3_checks.server.watchdog import Pace
 
 WaitGone = Callable[[Iterable[int]], None]
 pytestmark = pytest.mark.timeout(60)
@@ -118,7 +119,7 @@ def running(
     stub_profile: Callable[..., Profile], family: Any, artefacts: Path
 ) -> Iterator[RunningServer]:
     profile = stub_profile("--pids", str(family.path))
-    with launch(profile, artefacts, device="cpu", grace=0.2) as server:
+    with launch(profile, artefacts, device="cpu", pace=Pace(0.0, 0.2)) as server:
         yield server
 
 
@@ -189,7 +190,7 @@ def test_ctrl_c_while_the_server_starts(
     profile = stub_profile("--pids", str(family.path))
     with (
         pytest.raises(KeyboardInterrupt),
-        launch(profile, artefacts, device="cpu", grace=0.2),
+        launch(profile, artefacts, device="cpu", pace=Pace(0.0, 0.2)),
     ):
         pytest.fail("the server cannot be ready")
     wait_gone(pids)
@@ -201,7 +202,7 @@ def test_an_exception_in_the_test_ends_the_server_and_frees_its_port(
     profile = stub_profile("--pids", str(family.path))
     with (
         pytest.raises(ZeroDivisionError),
-        launch(profile, artefacts, device="cpu", grace=0.2) as server,
+        launch(profile, artefacts, device="cpu", pace=Pace(0.0, 0.2)) as server,
     ):
         raise ZeroDivisionError
     assert not server.alive()

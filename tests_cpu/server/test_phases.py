@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from eagle3_checks.server.phases import Phase, last_phase
+from eagle3_checks.profile import Profile
+from eagle3_checks.server import launch
+from eagle3_checks.server.estimate import expected
+from eagle3_checks.server.phases import Phase, PhaseReader, last_phase
 
 LOGS = Path(__file__).parent / "logs"
 BEFORE_0_5_20 = """\
@@ -74,3 +78,31 @@ def test_phases_are_told_in_words() -> None:
 def test_requests_after_readiness_change_nothing() -> None:
     log = [*healthy(), 'INFO:     127.0.0.1:1 - "POST /generate HTTP/1.1" 200 OK']
     assert last_phase(log) is Phase.READY
+
+
+def test_the_shards_of_a_load_are_counted() -> None:
+    reader = PhaseReader()
+    reader.take("[2026-12-01 04:47:49 TP0] Load weight begin. avail mem=78.41 GB")
+    assert str(reader) == "loading the target's weights"
+    reader.take("Loading safetensors checkpoint shards:   3% Completed | 2/62 [00:04<02:10]")
+    assert str(reader) == "loading the target's weights, 2 of 62 shards"
+    reader.take(
+        "shards:  5% | 3/62 [00:01<00:09]\rMulti-thread loading shards:  6% | 4/62 [00:02<]"
+    )
+    assert str(reader) == "loading the target's weights, 4 of 62 shards"
+    reader.take("[2026-12-01 04:47:50 TP0] Load weight begin. avail mem=70.00 GB")
+    assert str(reader) == "loading the drafter's weights"
+
+
+def test_a_launch_tells_how_far_it_is(
+    stub_profile: Callable[..., Profile], artefacts: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("[2026-12-01 04:47:49] Load weight begin. avail mem=19.63 GB\n")
+    told: list[tuple[str, float]] = []
+    profile = stub_profile("--log", str(log), "--warming", "3")
+    with launch(profile, artefacts, device="cpu", tell=lambda *seen: told.append(seen)):
+        pass
+    assert told[-1][0] in ("loading the target's weights", "HTTP server up")
+    assert [seconds for _, seconds in told] == sorted(seconds for _, seconds in told)
+    assert expected(profile) is not None

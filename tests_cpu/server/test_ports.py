@@ -34,5 +34,12 @@ def test_a_port_that_is_listened_on_is_refused() -> None:
 
 
 def test_a_host_of_another_machine_is_refused() -> None:
-    with pytest.raises(PortTakenError, match=r"on 192\.0\.2\.1 cannot be used"):
+    with pytest.raises(
+        PortTakenError, match=r"server\.host is '192\.0\.2\.1', which is no address"
+    ):
         ReservedPort("192.0.2.1", 30000)
+
+
+def test_a_host_that_is_no_address_is_refused() -> None:
+    with pytest.raises(PortTakenError, match=r"server\.host is 'a b', .*write 127\.0\.0\.1"):
+        ReservedPort("a b")

@@ -178,3 +178,11 @@ def test_an_error_shows_all_that_is_known() -> None:
         "  one",
         "  two",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tail", "says"),
+    [((), "nothing was written to server.log"), (("one",), "end of server.log:")],
+)
+def test_a_short_log_is_told_as_what_it_is(tail: tuple[str, ...], says: str) -> None:
+    assert says in str(ServerStartError("ended", tail=tail, log="server.log")).splitlines()

@@ -224,7 +224,7 @@ DEFECTS: tuple[Defect, ...] = (
         title="one layer stated twice: two states of three arrive",
         kind="aux-duplicate",
         cause="aux-layers",
-        codes=("CFG020", "FUS005"),
+        codes=("FUS005",),
         plant=planting(config(**_stated(1, 3, 3))),
     ),
     Config(

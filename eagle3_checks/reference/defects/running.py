@@ -14,6 +14,7 @@ DEFECTS: tuple[Defect, ...] = (
         title="each aux state is that of the layer after the one asked for",
         kind="aux-convention",
         cause="aux-layers",
+        served_codes=("WIR004",),
         damage="shifted-layers",
     ),
     Server(
@@ -21,6 +22,7 @@ DEFECTS: tuple[Defect, ...] = (
         title="the aux states come in reverse order",
         kind="aux-order",
         cause="aux-order",
+        served_codes=("ACC001", "WIR004"),
         damage="swapped-states",
     ),
     Server(
@@ -28,7 +30,16 @@ DEFECTS: tuple[Defect, ...] = (
         title="the aux states come without the residual",
         kind="aux-residual",
         cause="residual",
+        served_codes=("ACC001", "WIR004"),
         damage="no-residual",
+    ),
+    Server(
+        name="server-partial-sums",
+        title="each aux state holds what one of two ranks contributed to the last sum",
+        kind="aux-partial-sum",
+        cause="partial-sums",
+        served_codes=("WIR004",),
+        damage="partial-sums",
     ),
     Server(
         name="server-one-state",
@@ -43,6 +54,7 @@ DEFECTS: tuple[Defect, ...] = (
         title="the drafter's embedding is moved by one row",
         kind="embedding-discarded",
         cause="embedding",
+        served_codes=("ACC001", "WIR006"),
         damage="wrong-embedding",
     ),
     Server(
@@ -51,13 +63,6 @@ DEFECTS: tuple[Defect, ...] = (
         kind="head-order",
         cause="vocabulary",
         damage="wrong-head",
-    ),
-    Server(
-        name="server-position-offset",
-        title="positions are off while drafting, and right in prefill",
-        kind="positions",
-        cause="positions",
-        damage="position-offset",
     ),
     Server(
         name="server-zeroed-layer",

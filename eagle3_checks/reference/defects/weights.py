@@ -125,7 +125,7 @@ DEFECTS: tuple[Defect, ...] = (
         name="head-noise",
         title="head with noise of its own size, as after a coarse quantisation",
         kind="weights-noise",
-        cause="training",
+        cause="head",
         served=True,
         plant=planting(one(HEAD, noisy(1.0))),
     ),

@@ -13,7 +13,7 @@ from eagle3_checks.report.html.groups import draw_groups
 from eagle3_checks.report.html.length import draw_length
 from eagle3_checks.report.html.positions import draw_positions
 from eagle3_checks.report.html.speed import draw_speed, draw_speedup
-from eagle3_checks.report.html.trend import draw_trend
+from eagle3_checks.report.html.trend import draw_trend, draw_trend_by_position
 from eagle3_checks.report.result import write_text
 from eagle3_checks.report.rows import Row, command, grouped, rows, seen
 from eagle3_checks.report.text import counts, label_of, lead
@@ -187,8 +187,10 @@ def _drawings(result: Mapping[str, Any]) -> Iterator[Drawing | None]:
     yield draw_speed(speeds)
     for key, by in (("by_set", "prompt set"), ("by_prompt_tokens", "prompt length")):
         yield draw_groups(figures.groups(result, key), by, floor=floor, baseline=baseline)
-    yield draw_speedup(speeds, figures.break_even(result))
-    yield draw_trend(figures.history(result), floor=floor)
+    yield draw_speedup(speeds, figures.break_even(result), figures.drift(result))
+    past = figures.history(result)
+    yield draw_trend(past, floor=floor)
+    yield draw_trend_by_position(past)
 
 
 def _surroundings(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -66,6 +66,8 @@ class Run:
     created: str
     sglang: str
     seen: Estimate
+    positions: tuple[float, ...] = ()
+    """Share of correct drafts at position 1, 2, … of the chain; empty where it was not kept."""
     this: bool = False
 
 
@@ -210,10 +212,22 @@ def break_even(result: Mapping[str, Any]) -> float | None:
     return found.value if found else None
 
 
+def drift(result: Mapping[str, Any]) -> float | None:
+    """Return how far repeated measurements of speed lay apart, where they were repeated."""
+    ups = (result["measurements"].get("throughput") or {}).get("speed_ups") or ()
+    found = (estimate(up.get("drift")) for up in ups)
+    return next((seen.value for seen in found if seen), None)
+
+
 def history(result: Mapping[str, Any]) -> tuple[Run, ...]:
     """Return earlier runs and this one, oldest first; nothing where there are no earlier ones."""
     earlier = [
-        Run(created=str(e.get("recorded", "")), sglang=str(e.get("sglang") or ""), seen=seen)
+        Run(
+            created=str(e.get("recorded", "")),
+            sglang=str(e.get("sglang") or ""),
+            seen=seen,
+            positions=tuple(e.get("per_position") or ()),
+        )
         for e in result["measurements"].get("history") or ()
         if (seen := _past(e))
     ]
@@ -221,7 +235,13 @@ def history(result: Mapping[str, Any]) -> tuple[Run, ...]:
     if not earlier or here is None:
         return ()
     sglang = str(result["subject"].get("sglang") or "")
-    this = Run(created=str(result.get("created", "")), sglang=sglang, seen=here, this=True)
+    this = Run(
+        created=str(result.get("created", "")),
+        sglang=sglang,
+        seen=here,
+        positions=tuple(acceptance(result).get("per_position") or ()),
+        this=True,
+    )
     return (*earlier, this)
 
 

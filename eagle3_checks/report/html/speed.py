@@ -51,8 +51,13 @@ def draw_speed(speeds: Sequence[Speed]) -> Drawing | None:
     )
 
 
-def draw_speedup(speeds: Sequence[Speed], break_even: float | None = None) -> Drawing | None:
-    """Draw the speed-up over no speculation; None where the base was not measured."""
+def draw_speedup(
+    speeds: Sequence[Speed], break_even: float | None = None, drift: float | None = None
+) -> Drawing | None:
+    """Draw the speed-up over no speculation; None where the base was not measured.
+
+    `drift` is how far repeated measurements lay apart, as a share of the speed.
+    """
     shown = [s for s in speeds if s.speedup]
     if not shown:
         return None
@@ -61,7 +66,10 @@ def draw_speedup(speeds: Sequence[Speed], break_even: float | None = None) -> Dr
     note = ""
     if break_even is not None:
         streams = short(round(break_even, 1))
-        note = f"From about {streams} requests at once, speculation no longer pays."
+        note = f"From about {streams} requests at once, speculation no longer pays. "
+    if drift is not None:
+        apart = f"{drift:.1%}".replace("%", " %")
+        note += f"Measured again, speeds differed by {apart}, which the intervals hold."
     return Drawing(
         name="speedup",
         title="Speed-up over no speculation",
@@ -74,7 +82,7 @@ def draw_speedup(speeds: Sequence[Speed], break_even: float | None = None) -> Dr
             ("even", "no gain"),
             *([("floor", "floor")] if any(s.wanted_speedup for s in shown) else []),
         ),
-        note=note,
+        note=note.strip(),
     )
 
 

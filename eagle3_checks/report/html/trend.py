@@ -1,4 +1,4 @@
-"""The accept length over past runs of the same deployment."""
+"""Accept length and acceptance by position over past runs of the same deployment."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from eagle3_checks.report.html.figures import Run
 
 WIDTH, HEIGHT = 400, 250
 LEFT, RIGHT, TOP, BOTTOM = 40, 386, 24, 204
+APART = 14
+"""Labels of lines that meet stay so far apart."""
 LAST = 30
 """Runs shown, the latest ones."""
 
@@ -42,6 +44,58 @@ def draw_trend(runs: Sequence[Run], *, floor: float | None) -> Drawing | None:
         legend=tuple(legend),
         note=f"{left} earlier runs are not shown." if left else "",
     )
+
+
+def draw_trend_by_position(runs: Sequence[Run]) -> Drawing | None:
+    """Draw a line for each position of the chain over the latest runs; None without earlier ones.
+
+    A position that falls while those before it hold says where in the chain something changed.
+    """
+    shown = [run for run in runs[-LAST:] if run.positions]
+    if len(shown) < 2:  # noqa: PLR2004 - a trend takes two
+        return None
+    told = "; ".join(
+        f"{r.created[:10]}: " + ", ".join(f"{share:.2f}" for share in r.positions) for r in shown
+    )
+    return Drawing(
+        name="trend-by-position",
+        title="Trend by position",
+        told=f"share of correct drafts at position 1, 2, … of each run: {told}",
+        width=WIDTH,
+        height=HEIGHT,
+        marks=tuple(_by_position(shown)),
+        legend=(("seen", "verify steps whose draft at the position was correct"),),
+    )
+
+
+def _by_position(runs: Sequence[Run]) -> Iterator[Mark]:
+    y = Scale(0.0, 1.0, BOTTOM, TOP)
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        yield Line(x1=LEFT, y1=y(share), x2=RIGHT, y2=y(share), look="grid" if share else "axis")
+        yield Label(x=LEFT - 8, y=y(share) + 4, text=f"{share:.0%}", anchor="end")
+    x = Scale(0, len(runs) - 1, LEFT + 18, RIGHT - 22)
+    yield from _versions(runs, x)
+    lowest = 0.0
+    for position in range(max(len(run.positions) for run in runs)):
+        at = [
+            (x(index), y(run.positions[position]), run)
+            for index, run in enumerate(runs)
+            if position < len(run.positions)
+        ]
+        yield Path(points=[(a, b) for a, b, _ in at], look="seen-line")
+        for a, b, run in at:
+            tip = f"{run.created[:16]} {run.sglang}: {run.positions[position]:.2f}"
+            yield Dot(x=a, y=b, look="seen-dot" if run.this else "seen-hollow", size=4, tip=tip)
+        a, b, _ = at[-1]
+        lowest = max(b + 4, lowest + APART)
+        yield Label(x=a + 9, y=lowest, text=str(position + 1), look="value", anchor="start")
+    yield from _dates(runs)
+
+
+def _dates(runs: Sequence[Run]) -> Iterator[Mark]:
+    yield Label(x=LEFT, y=BOTTOM + 18, text=runs[0].created[:10], anchor="start")
+    yield Label(x=RIGHT, y=BOTTOM + 18, text=runs[-1].created[:10], anchor="end")
+    yield Label(x=(LEFT + RIGHT) / 2, y=BOTTOM + 40, text="runs, this one last", look="name")
 
 
 def _marks(runs: Sequence[Run], floor: float | None) -> Iterator[Mark]:
@@ -72,9 +126,7 @@ def _marks(runs: Sequence[Run], floor: float | None) -> Iterator[Mark]:
         x=x(len(runs) - 1), y=y(last.high if last.high is not None else last.value) - 9,
         text=f"{last.value:.2f}", look="value", halo=True,
     )  # fmt: skip
-    yield Label(x=LEFT, y=BOTTOM + 18, text=runs[0].created[:10], anchor="start")
-    yield Label(x=RIGHT, y=BOTTOM + 18, text=runs[-1].created[:10], anchor="end")
-    yield Label(x=(LEFT + RIGHT) / 2, y=BOTTOM + 40, text="runs, this one last", look="name")
+    yield from _dates(runs)
 
 
 def _versions(runs: Sequence[Run], x: Scale) -> Iterator[Mark]:

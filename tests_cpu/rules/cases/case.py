@@ -95,6 +95,7 @@ def _look_alike(code: str, says: str, given: dict[str, Any], status: Status) -> 
 _JUDGES = {
     "WIR": "judge_wiring",
     "ACC": "judge_acceptance",
+    "LOS": "judge_parity",
     "SPD": "judge_speed",
     "SRV": "judge_server",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from eagle3_checks.profile import Server, Speculation
@@ -121,7 +122,28 @@ CASES: tuple[Case, ...] = (
     ),
     fires("CFG007", "SGLang stops where", version="0.5.10", draft={"rms_norm_eps": None}),
     warns("CFG007", "later versions of", version="0.5.10", draft={"use_cache": None}),
+    fires("CFG007", "rms_norm_eps is nan; it must be", draft={"rms_norm_eps": math.nan}),
+    fires("CFG007", "every norm gives zeros", draft={"rms_norm_eps": math.inf}),
+    fires("CFG007", "rms_norm_eps is -1e-05; it", draft={"rms_norm_eps": -1e-5}),
+    fires(
+        "CFG007",
+        "max_position_embeddings is 0; SGLang does not start",
+        draft={"max_position_embeddings": 0},
+    ),
+    fires(
+        "CFG007",
+        "max_position_embeddings is -5; SGLang builds RoPE for no position",
+        version="0.4.9",
+        draft={"max_position_embeddings": -5},
+    ),
+    warns(
+        "CFG007",
+        f"max_position_embeddings is -5; {LONGER} makes",
+        draft={"max_position_embeddings": -5},
+        serving=served(**{LONGER: "1"}),
+    ),
     healthy("CFG007"),
+    alike("CFG007", draft={"rms_norm_eps": 0.0, "max_position_embeddings": 1}),
     alike("CFG007", draft={"head_dim": None, "num_key_value_heads": None, "pretraining_tp": None}),
     fires(
         "CFG008",
@@ -173,10 +195,27 @@ CASES: tuple[Case, ...] = (
     ),
     fires("CFG010", "the RoPE type yarn lacks factor", draft={"rope_scaling": {"type": "yarn"}}),
     fires("CFG010", "rope_theta is null", draft={"rope_theta": None}),
+    fires("CFG010", "rope_theta is nan; its powers are NaN", draft={"rope_theta": math.nan}),
+    fires("CFG010", "rope_theta is -10000; its powers", draft={"rope_theta": -1e4}),
+    fires("CFG010", "rope_theta is 0; its powers", draft={"rope_theta": 0}),
+    fires("CFG010", "hardly depend on their positions", draft={"rope_theta": math.inf}),
+    fires("CFG010", "torch takes no number as large", draft={"rope_theta": 10**400}),
+    fires(
+        "CFG010",
+        "rope_theta is nan",
+        draft={"rope_theta": ..., "rope_parameters": rope(math.nan)},
+    ),
+    warns(
+        "CFG010",
+        "rope_scaling states a and no rope_type; SGLang 0.5.23 takes that for default",
+        draft={"rope_scaling": {"a": 1}},
+    ),
+    warns("CFG010", "states factor and no rope_type", draft={"rope_scaling": {"factor": 2.0}}),
     fires("CFG010", "no rope_type", version="0.5.9", draft={"rope_scaling": {"factor": 2.0}}),
     healthy("CFG010"),
     alike("CFG010", draft={"rope_scaling": {"type": "mrope", "mrope_section": [1, 1, 2]}}),
-    alike("CFG010", draft={"rope_scaling": {"factor": 2.0}}),
+    alike("CFG010", draft={"rope_theta": ..., "rope_parameters": {"rope_theta": 10000.0}}),
+    alike("CFG010", draft={"rope_theta": 1}),
     alike("CFG010", draft={"rope_scaling": LLAMA3}),
     warns(
         "CFG011",

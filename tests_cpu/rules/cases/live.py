@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from eagle3_checks.facts import ForwardSeen, LoadedTensor, LoadSeen
+from eagle3_checks.facts import ForwardSeen, LoadedTensor, LoadSeen, PoolSeen, TrafficSeen
 from eagle3_checks.profile import Floors
 from tests_cpu.rules.cases.case import Case, alike, doubts, fires, healthy, skips, warns
 from tests_cpu.rules.seen import LOAD, forward
@@ -44,6 +44,32 @@ CASES: tuple[Case, ...] = (
     skips("SRV010", "an attached server cannot be seen", launched=False),
     healthy("SRV003", "SGLang 0.5.23 ready after"),
     alike("SRV003", "SGLang 0.5.23 answers", launched=False),
+    fires(
+        "SRV004",
+        "384 of 8192 tokens of the KV pool are still in use",
+        pool=PoolSeen(used=384, capacity=8192),
+    ),
+    fires(
+        "SRV004",
+        "does not come to rest: POST /flush_cache answered 400",
+        pool=PoolSeen(refused="POST /flush_cache answered 400: requests run"),
+    ),
+    healthy("SRV004", "0 of 8192 tokens in use", pool=PoolSeen(used=0, capacity=8192)),
+    alike("SRV004", "0 tokens in use", pool=PoolSeen(used=0)),
+    skips("SRV004", "does not tell", pool=PoolSeen()),
+    warns(
+        "SRV005",
+        "took 57 requests meanwhile, and 40 of them were sent from here",
+        traffic=TrafficSeen(unit="requests", counted=57, ours=40),
+    ),
+    warns(
+        "SRV005",
+        "took 9000 prompt tokens",
+        traffic=TrafficSeen(unit="prompt tokens", counted=9000, ours=8000),
+    ),
+    healthy("SRV005", traffic=TrafficSeen(unit="requests", counted=40, ours=40)),
+    alike("SRV005", traffic=TrafficSeen(unit="prompt tokens", counted=8060, ours=8000)),
+    skips("SRV005", "--enable-metrics", traffic=TrafficSeen(unit="")),
     doubts("WIR000", "the probe saw no load and no forward of a drafter", loads=(), forwards=()),
     healthy("WIR000"),
     fires(

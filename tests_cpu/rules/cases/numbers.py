@@ -163,7 +163,9 @@ CASES: tuple[Case, ...] = (
         draft={"norm_before_residual": True},
     ),
     fires("CFG018", "norm_before_residual is true", draft=eagle(norm_before_residual=True)),
+    warns("CFG018", "is not stated in a config of speculators", draft={"speculators_config": {}}),
     healthy("CFG018"),
+    alike("CFG018", draft={"speculators_config": {}, "norm_before_residual": False}),
     alike("CFG018", draft={"norm_before_residual": False}),
     warns(
         "CFG019",
@@ -196,6 +198,7 @@ CASES: tuple[Case, ...] = (
         "CFG020",
         f"fc is built for 3 aux states, but eagle_config.{IDS} capture 2",
         draft=eagle(**{IDS: [1, 3, 3]}),
+        target={"architectures": ["LlamaForCausalLMOfAnother"]},
     ),
     fires(
         "CFG020",
@@ -208,6 +211,7 @@ CASES: tuple[Case, ...] = (
         f"is stated as {IDS} 4, fc.weight 3; SGLang 0.5.23 builds and captures 3",
         draft={IDS: [1, 2, 3, 4]},
     ),
+    skips("CFG020", "counted by FUS005", draft={"eagle_config": {IDS: [1, 1, 3]}}),
     healthy("CFG020", "3 (fc.weight 3)"),
     alike(
         "CFG020",

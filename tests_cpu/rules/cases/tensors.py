@@ -38,6 +38,19 @@ def noise(*shape: int, scale: float = 0.02, seed: int = 0) -> Spec:
     return "BF16", shape, bfloat16(source.gauss(0, scale) for _ in range(prod(shape)))
 
 
+def learnt(count: int, spread: float = 0.15, fresh: int = 0) -> Spec:
+    """Return a head of 512 columns whose rows differ in scale by a share of it, but for fresh ones.
+
+    The healthy scale is 0.023; a fresh row has 0.02, up to chance.
+    """
+    source = random.Random(count + fresh)  # noqa: S311 - no secret
+    scales = [0.02 if row < fresh else 0.023 * source.gauss(1, spread) for row in range(count)]
+    if not spread:
+        scales = [0.02] * count
+    values = (source.gauss(0, scale) for scale in scales for _ in range(512))
+    return "BF16", (count, 512), bfloat16(values)
+
+
 def constant(value: float, *shape: int) -> Spec:
     return "BF16", shape, bfloat16([value] * prod(shape))
 

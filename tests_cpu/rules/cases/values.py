@@ -8,7 +8,16 @@ from typing import Any
 
 from tests_cpu.conftest import Spec, safetensors_bytes
 from tests_cpu.rules.cases.case import Case, alike, fires, healthy, skips, warns
-from tests_cpu.rules.cases.tensors import EMBEDDING, HEAD, constant, noise, offsets, rows, trained
+from tests_cpu.rules.cases.tensors import (
+    EMBEDDING,
+    HEAD,
+    constant,
+    learnt,
+    noise,
+    offsets,
+    rows,
+    trained,
+)
 
 NAN, INFINITY = b"\xc0\x7f", b"\x80\xff"
 DOWN = "midlayer.mlp.down_proj.weight"
@@ -75,6 +84,16 @@ CASES: tuple[Case, ...] = (
         "1 of 64 rows of lm_head.weight are zero",
         **given({HEAD: rows(noise(63, 16), ("BF16", (1, 16), bytes(32)))}),
     ),
+    fires(
+        "VAL002",
+        "fc.weight [16, 48] is all zero",
+        **given({"fc.weight": constant(-0.0, 16, 48)}),
+    ),
+    fires(
+        "VAL002",
+        "40 of 64 rows of lm_head.weight are zero",
+        **given({HEAD: rows(noise(24, 16), constant(-0.0, 40, 16))}),
+    ),
     healthy("VAL002", **given()),
     alike("VAL002", draft={"bias": True}, **given({"fc.bias": ("BF16", (16,), None)})),
     alike("VAL002", draft=PADDED, **given({HEAD: rows(noise(88, 16), BLANK), **WHOLE})),
@@ -109,7 +128,15 @@ CASES: tuple[Case, ...] = (
         "1 of 64 sampled rows of lm_head.weight are 20 times larger or smaller",
         **given({HEAD: rows(noise(63, 16), constant(0.5, 1, 16))}),
     ),
+    warns(
+        "VAL004",
+        "246 of 256 sampled rows of lm_head.weight have the root mean square 0.0198 to within",
+        **given({HEAD: learnt(256, spread=0.0)}),
+    ),
+    warns("VAL004", "how fresh random rows differ", **given({HEAD: learnt(256, fresh=128)})),
     healthy("VAL004", **given()),
+    alike("VAL004", **given({HEAD: learnt(256)})),
+    alike("VAL004", **given({HEAD: learnt(256, spread=0.1)})),
     alike("VAL004", **given({EMBEDDING: noise(128, 16, scale=1.0)})),
     warns(
         "VAL005",
@@ -118,7 +145,9 @@ CASES: tuple[Case, ...] = (
     ),
     warns("VAL005", "root mean square of 4e+02", **given({"norm.weight": constant(400.0, 16)})),
     healthy("VAL005", "4 norms", **given()),
+    warns("VAL005", "root mean square of 0.05", **given({"norm.weight": constant(0.05, 16)})),
     alike("VAL005", **given({"norm.weight": constant(12.0, 16)})),
+    alike("VAL005", **given({"norm.weight": constant(0.2, 16)})),
     warns(
         "VAL006",
         "64 of 64 sampled rows of embed_tokens.weight differ from model.embed_tokens",

@@ -37,7 +37,17 @@ CASES: tuple[Case, ...] = (
     alike("VOC001", "no d2t needed", draft={"draft_vocab_size": 128}, tensors=WHOLE),
     fires("VOC002", "d2t is all zero: draft ids 0 to 63", tensors={"d2t": ZERO}),
     healthy("VOC002"),
-    alike("VOC002", "all zero, and right", tensors={"d2t": ZERO, "t2d": mask(range(64))}),
+    warns(
+        "VOC002",
+        "t2d keeps just these, as where a trainer was given no mapping",
+        tensors={"d2t": ZERO, "t2d": mask(range(64))},
+    ),
+    alike(
+        "VOC002",
+        "all zero, and right",
+        draft={"draft_vocab_size": 128},
+        tensors={"d2t": offsets(*[0] * 128), "lm_head.weight": weight(128, 16), "t2d": ...},
+    ),
     fires("VOC003", "out of the vocabulary", tensors={"d2t": offsets(*range(64, 128))}),
     fires(
         "VOC003", "d2t is F32; it must hold whole numbers", tensors={"d2t": weight(64, dtype="F32")}

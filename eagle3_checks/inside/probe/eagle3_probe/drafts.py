@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .record import Recorder
 
 VARIABLE = "EAGLE3_PROBE_DRAFTS"
-WORKERS = "sglang.srt.speculative.eagle_worker_v2"
 WORKER = "EagleDraftWorker"
 TOP = 8
 """Likeliest draft ids that are reported with their logits."""

@@ -1,0 +1,98 @@
+"""Looks at a server while it is measured, so that its end is not taken for the drafter's fault."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Protocol, Self
+
+from eagle3_checks.server.protocol import Server
+
+TICK_SECONDS = 0.5
+MEMORY_SECONDS = 2.0
+_QUIET_SHARE = 0.5
+"""Share of the hang timeout after which a silent server is asked whether it works."""
+
+
+class Measuring(Protocol):
+    """What sends requests to the server."""
+
+    def silence(self) -> float:
+        """Return the seconds since the server was last heard; 0 where no request is in flight."""
+        ...
+
+    def heard(self) -> None:
+        """Note that the server has shown a sign of life elsewhere."""
+        ...
+
+    def abort(self, why: str) -> None:
+        """Break all requests off, and fail those to come with this reason."""
+        ...
+
+
+class Watch:
+    """Watches one server from a thread of its own; a context manager.
+
+    A server that ended, or that neither answers a request nor a probe for `hang_timeout` seconds,
+    has its requests broken off at once: `lost` says why. A slow one answers the probe.
+    """
+
+    def __init__(self, server: Server, client: Measuring, hang_timeout: float) -> None:
+        self._server = server
+        self._client = client
+        self._limit = hang_timeout
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="eagle3-watch", daemon=True)
+        self.lost = ""
+        self.hung = False
+        self.peak_memory: int | None = None
+        """Most resident memory of the server's processes together, in bytes; None if unseen."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop looking; safe to call twice."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        weighed = -MEMORY_SECONDS
+        while not self._over.wait(TICK_SECONDS):
+            now = time.monotonic()
+            if now - weighed >= MEMORY_SECONDS:
+                weighed = now
+                self._weigh()
+            if self._server.ended():
+                self._lose("the server ended while it was measured")
+            elif self._hangs():
+                self.hung = True
+                self._lose(
+                    "the server hangs: no answer and no token, not even to a probe, for "
+                    f"{self._limit:g} s (server.hang_timeout)"
+                )
+            if self.lost:
+                return
+
+    def _hangs(self) -> bool:
+        silence = self._client.silence()
+        if silence < self._limit * _QUIET_SHARE:
+            return False
+        if self._server.endpoint.working(max(self._limit - silence, TICK_SECONDS)):
+            self._client.heard()
+            return False
+        return self._client.silence() >= self._limit
+
+    def _weigh(self) -> None:
+        memory = self._server.memory()
+        if memory is not None:
+            self.peak_memory = max(memory, self.peak_memory or 0)
+
+    def _lose(self, why: str) -> None:
+        self.lost = why
+        self._client.abort(why)

@@ -1,0 +1,1 @@
+"""Many drafters and settings, each a run of the gate on a free slot."""
