@@ -1,4 +1,4 @@
-"""The command line: inspect, gate, repackage, explain, doctor."""
+"""The command line: inspect, gate, replay, repackage, explain, doctor."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from eagle3_checks.arguments import add_replay
 from eagle3_checks.verdict import ExitCode, Verdict, exit_code
 
 SOURCE = "a folder, or a hub id org/name[@revision]"
@@ -29,6 +30,14 @@ same to the bit. Nothing is written where a fix would be a guess.
 """
 REPACKAGE_EPILOG = """\
 exit codes: 0 OUT is written and has no errors, 1 refused or errors left, 2 usage.
+"""
+REPLAY_TEXT = """\
+Run the drafter offline, on the target's true aux states: what it reaches where
+nothing can be wired wrong. Served far below it, the wiring is at fault; both low,
+the drafter is. Needs torch and transformers (eagle3-checks[reference]).
+"""
+REPLAY_EPILOG = """\
+exit codes: 0 replayed (nothing is judged), 1 it cannot be replayed, 2 usage.
 """
 GATE_EPILOG = """\
 exit codes: 0 pass, 1 fail, 2 usage or interrupted, 7 inconclusive (too noisy, no
@@ -133,6 +142,16 @@ def _parser() -> argparse.ArgumentParser:
     gate.add_argument("--verbose", "-v", action="store_true", help="list passes and skips too")
     gate.add_argument("pytest_args", nargs="*", metavar="-- PYTEST_ARGS", help="passed to pytest")
     gate.set_defaults(run=_gate)
+
+    replay = commands.add_parser(
+        "replay",
+        help="run the drafter offline, on the target's true aux states",
+        description=REPLAY_TEXT,
+        epilog=REPLAY_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_replay(replay, _given)
+    replay.set_defaults(run=_replay)
 
     repackage = commands.add_parser(
         "repackage",
@@ -269,6 +288,12 @@ def _gate(arguments: argparse.Namespace) -> int:
     if arguments.bisect and code not in (ExitCode.PASS, ExitCode.FAIL):
         return ExitCode.BISECT_SKIP
     return code
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from eagle3_checks import offline  # noqa: PLC0415 - keeps --help quick
+
+    return offline.run(arguments)
 
 
 def _repackage(arguments: argparse.Namespace) -> int:

@@ -34,9 +34,11 @@ BELOW |= {
     "inspection": LOW | {"report"},
     "report": LOW | {"gate"},
     "doctor": LOW,
+    "offline": LOW | {"replaying", "report"},
+    "arguments": set(),
     "session": LOW | {"gate", "report"},
     "plugin": LOW | {"gate", "report", "session"},
-    "cli": LOW | {"gate", "report", "session", "inspection", "doctor"},
+    "cli": LOW | {"gate", "report", "session", "inspection", "doctor", "offline", "arguments"},
     "__main__": {"cli"},
     "__init__": set(),
 }
