@@ -1,4 +1,4 @@
-"""The command line: inspect, gate, bisect, compare, sweep, repackage, explain, doctor."""
+"""The command line, a function for each command that has no module of its own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from eagle3_checks.arguments import add_replay
 from eagle3_checks.bisect import command as bisect
 from eagle3_checks.compare import command as compare
 from eagle3_checks.selftest import command as selftest
@@ -33,6 +34,14 @@ same to the bit. Nothing is written where a fix would be a guess.
 """
 REPACKAGE_EPILOG = """\
 exit codes: 0 OUT is written and has no errors, 1 refused or errors left, 2 usage.
+"""
+REPLAY_TEXT = """\
+Run the drafter offline, on the target's true aux states: what it reaches where
+nothing can be wired wrong. Served far below it, the wiring is at fault; both low,
+the drafter is. Needs torch and transformers (eagle3-checks[reference]).
+"""
+REPLAY_EPILOG = """\
+exit codes: 0 replayed (nothing is judged), 1 it cannot be replayed, 2 usage.
 """
 GATE_EPILOG = """\
 exit codes: 0 pass, 1 fail, 7 inconclusive (too noisy, no server, a figure missing),
@@ -148,6 +157,16 @@ def _parser() -> argparse.ArgumentParser:
     selftest.add(commands)
     compare.add(commands)
     sweep.add(commands)
+
+    replay = commands.add_parser(
+        "replay",
+        help="run the drafter offline, on the target's true aux states",
+        description=REPLAY_TEXT,
+        epilog=REPLAY_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_replay(replay, _given)
+    replay.set_defaults(run=_replay)
 
     repackage = commands.add_parser(
         "repackage",
@@ -286,6 +305,12 @@ def _gate(arguments: argparse.Namespace) -> int:
     if arguments.bisect and code not in (ExitCode.PASS, ExitCode.FAIL):
         return ExitCode.BISECT_SKIP
     return code
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from eagle3_checks import offline  # noqa: PLC0415 - keeps --help quick
+
+    return offline.run(arguments)
 
 
 def _repackage(arguments: argparse.Namespace) -> int:

@@ -41,11 +41,13 @@ BELOW |= {
     "identity": LOW,
     "sweep": LOW | {"gate", "identity", "report"},
     "doctor": LOW,
+    "offline": LOW | {"replaying", "report"},
+    "arguments": set(),
     "session": LOW | {"gate", "report"},
     "plugin": LOW | {"gate", "report", "session"},
     "selftest": LOW | {"gate", "report"},
     "cli": LOW
-    | {"gate", "report", "session", "inspection", "doctor"}
+    | {"gate", "report", "session", "inspection", "doctor", "offline", "arguments"}
     | {"bisect", "compare", "sweep", "selftest"},
     "__main__": {"cli"},
     "__init__": set(),

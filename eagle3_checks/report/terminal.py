@@ -49,14 +49,19 @@ def lines(
     result: Mapping[str, Any], *, width: int = WIDTH, verbose: bool = False
 ) -> Iterator[Text]:
     """Yield the report line by line: subject, figures, findings, verdict."""
+    yield from overview(result, width)
+    yield from _findings(result, width, verbose=verbose)
+    yield Text("")
+    yield from _verdict(result, width)
+
+
+def overview(result: Mapping[str, Any], width: int) -> Iterator[Text]:
+    """Yield what was judged and what was measured, without findings and verdict."""
     yield from _subject(result, width)
     figures = list(_figures(result["measurements"], width))
     if figures:
         yield Text("")
         yield from figures
-    yield from _findings(result, width, verbose=verbose)
-    yield Text("")
-    yield from _verdict(result, width)
 
 
 def _subject(result: Mapping[str, Any], width: int) -> Iterator[Text]:

@@ -11,9 +11,9 @@ from eagle3_checks.contract import contract_for
 from eagle3_checks.facts import Trial, Trials
 from eagle3_checks.measure.prompts import load_prompts
 from eagle3_checks.profile import Prompts
+from eagle3_checks.reference import oracle
 from eagle3_checks.reference.defects import DEFECTS
-from eagle3_checks.reference.oracle import from_transformers
-from eagle3_checks.replaying import asked, plan_of
+from eagle3_checks.replaying import asked_of, plan_of, true_capture
 from eagle3_checks.settings import resolve
 from eagle3_checks.trying import try_profile
 
@@ -37,7 +37,8 @@ def tried(pair: Path) -> Trials:
     }
     profile = resolve("tiny", values, {}).profile
     files, contract = Subject(profile.drafter.path, profile.target.path), contract_for("0.5.23")
-    served = tuple(from_transformers(plan_of(profile, files, contract), asked(PROMPTS)))
+    plan = plan_of(oracle, profile, files, true_capture(files, contract))
+    served = tuple(oracle.from_transformers(plan, asked_of(oracle, PROMPTS)))
     return try_profile(profile, files, contract, PROMPTS, served)
 
 
