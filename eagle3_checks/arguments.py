@@ -5,10 +5,31 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
-def add_replay(command: argparse.ArgumentParser, given: Callable[[str], str]) -> None:
-    """Add the options of `replay`; `given` refuses an empty text."""
+REPLAY_TEXT = """\
+Run the drafter offline, on the target's true aux states: what it reaches where
+nothing can be wired wrong. Served far below it, the wiring is at fault; both low,
+the drafter is. Needs torch and transformers (eagle3-checks[reference]).
+"""
+REPLAY_EPILOG = """\
+exit codes: 0 replayed (nothing is judged), 1 it cannot be replayed, 2 usage.
+"""
+
+
+def add_replay(
+    commands: Any, given: Callable[[str], str], run: Callable[[argparse.Namespace], int]
+) -> None:
+    """Add the command `replay`; `given` refuses an empty text."""
+    command = commands.add_parser(
+        "replay",
+        help="run the drafter offline, on the target's true aux states",
+        description=REPLAY_TEXT,
+        epilog=REPLAY_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.set_defaults(run=run)
     add = command.add_argument
     add("--profile", type=given, metavar="FILE|NAME", help="a TOML file, or `tiny`")
     add("--target", type=given, metavar="MODEL", help="folder or hub id")

@@ -35,14 +35,6 @@ same to the bit. Nothing is written where a fix would be a guess.
 REPACKAGE_EPILOG = """\
 exit codes: 0 OUT is written and has no errors, 1 refused or errors left, 2 usage.
 """
-REPLAY_TEXT = """\
-Run the drafter offline, on the target's true aux states: what it reaches where
-nothing can be wired wrong. Served far below it, the wiring is at fault; both low,
-the drafter is. Needs torch and transformers (eagle3-checks[reference]).
-"""
-REPLAY_EPILOG = """\
-exit codes: 0 replayed (nothing is judged), 1 it cannot be replayed, 2 usage.
-"""
 GATE_EPILOG = """\
 exit codes: 0 pass, 1 fail, 7 inconclusive (too noisy, no server, a figure missing),
 8 not run (nothing was measured); 2 for an option that is not known here; and
@@ -158,15 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     compare.add(commands)
     sweep.add(commands)
 
-    replay = commands.add_parser(
-        "replay",
-        help="run the drafter offline, on the target's true aux states",
-        description=REPLAY_TEXT,
-        epilog=REPLAY_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_replay(replay, _given)
-    replay.set_defaults(run=_replay)
+    add_replay(commands, _given, _replay)
 
     repackage = commands.add_parser(
         "repackage",

@@ -25,6 +25,9 @@ from eagle3_checks.settings import ProfileError, resolve
 from eagle3_checks.verdict import ExitCode, Verdict
 
 
+NO_DRAFTER = "no drafter was given: --profile FILE|NAME, or --draft and --target"
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     overrides = {
@@ -39,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         resolved = resolve(arguments.profile, overrides)
         if not resolved.profile.drafter.path:
-            raise ProfileError("no drafter was given: --profile FILE|NAME, or --draft and --target")
+            raise ProfileError(NO_DRAFTER)  # noqa: TRY301 - one way out for both
     except ProfileError as error:
         print(f"eagle3-checks replay: {error}", file=sys.stderr)  # noqa: T201 - a command's words
         return ExitCode.USAGE
