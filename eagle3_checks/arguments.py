@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-
 REPLAY_TEXT = """\
 Run the drafter offline, on the target's true aux states: what it reaches where
 nothing can be wired wrong. Served far below it, the wiring is at fault; both low,

@@ -27,6 +27,7 @@ never the weights.
 INSPECT_EPILOG = """\
 exit codes: 0 no errors, 1 errors, 2 usage, 8 nothing could be judged.
 """
+DOCTOR = "say what this machine can do"
 REPACKAGE_TEXT = """\
 Write a drafter anew as a SGLang version reads it: tensor names, architectures,
 nested sizes, aux layer ids, a tie that cannot be, d2t as int64. Weights stay the
@@ -169,8 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("code", metavar="CODE", nargs="?", help="as in KEY001; all where left out")
     explain.set_defaults(run=_explain)
 
-    doctor = commands.add_parser("doctor", help="say what this machine can do")
-    doctor.set_defaults(run=_doctor)
+    commands.add_parser("doctor", help=DOCTOR).set_defaults(run=_doctor)
     return parser
 
 

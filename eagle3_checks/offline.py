@@ -24,7 +24,6 @@ from eagle3_checks.report.terminal import overview, terminal_width
 from eagle3_checks.settings import ProfileError, resolve
 from eagle3_checks.verdict import ExitCode, Verdict
 
-
 NO_DRAFTER = "no drafter was given: --profile FILE|NAME, or --draft and --target"
 
 

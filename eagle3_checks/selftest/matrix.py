@@ -43,7 +43,8 @@ def summarise(rows: Iterable[Row], defects: Iterable[str]) -> Summary:
 def line(row: Row) -> str:
     """Write one row for a terminal."""
     mark = "MISS" if row.problems else "ok"
-    codes = " ".join((*row.errors, *(f"({code})" for code in row.warnings)))
+    warned = f"({' '.join(row.warnings)})" if row.warnings else ""
+    codes = " ".join(filter(None, (*row.errors, warned)))
     named = f"{row.cause} {row.confidence}" if row.cause else "nothing to see"
     parts = [f"{mark:<5}{row.name:<26}"]
     if row.served:
