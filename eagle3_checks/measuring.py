@@ -308,7 +308,12 @@ class Measurements(ABC):
         with self._timed("replay"):
             try:
                 return replay_profile(
-                    self.profile, self.files, self.contract, self._sent(), progress=self.progress
+                    self.profile,
+                    self.files,
+                    self.contract,
+                    self._sent(),
+                    self.artefacts,
+                    progress=self.progress,
                 )
             except ReplayError as error:
                 raise StageBlocked(str(error)) from error

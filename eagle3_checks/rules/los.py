@@ -197,7 +197,7 @@ class LOS006(Rule):
         "Logits that are not numbers, buffers that were never written, and a broken verification "
         "all end in token 0, which many tokenizers print as an exclamation mark."
     )
-    fix = "Look for NaN in the server's log (--enable-nan-detection), and at the attention backend."
+    fix = "Look for NaN (SGLANG_ENABLE_NAN_LOGITS_CHECK=1), and try another attention backend."
     references = (DOCS, GREEDY)
     requires = ("SRV002",)
 

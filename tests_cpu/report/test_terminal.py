@@ -35,6 +35,14 @@ def test_without_failures_it_is_short(snapshot: SnapshotAssertion, name: str) ->
     assert rendered(getattr(samples, name)(), 80) == snapshot
 
 
+@pytest.mark.parametrize("width", [80, 40])
+def test_causes_without_proof_come_with_their_evidence(
+    snapshot: SnapshotAssertion, width: int
+) -> None:
+    text = rendered(samples.unexplained(), width)
+    assert text[text.index("verdict ") :] == snapshot
+
+
 def test_numbers_are_not_broken() -> None:
     for width in range(40, 100):
         text = rendered(samples.dead(), width)

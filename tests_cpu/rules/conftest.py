@@ -19,13 +19,16 @@ from eagle3_checks.contract import contract_for
 from eagle3_checks.facts import (
     Acceptance,
     CaptureSeen,
+    DraftedSeen,
     ForwardSeen,
+    HeadsSeen,
     Interval,
     LoadSeen,
     Looping,
     Parity,
     PoolSeen,
     ServerSeen,
+    StatesSeen,
     Stream,
     Throughput,
     TrafficSeen,
@@ -36,6 +39,7 @@ from eagle3_checks.rules.base import Facts, run_rule
 from eagle3_checks.rules.registry import by_code
 from eagle3_checks.verdict import Finding, Judgement, Judgements, Outcome
 from tests_cpu.rules.seen import CAPTURE, LOAD, LOOPING, PARITY, forward
+from tests_cpu.rules.true_states import TRUE
 
 Judge = Callable[..., tuple[Finding, ...]]
 
@@ -101,19 +105,26 @@ def judge_wiring(tmp_path: Path, healthy_pair: Callable[..., tuple[Path, Path]])
         captures: tuple[CaptureSeen, ...] = (CAPTURE,),
         errors: tuple[str, ...] = (),
         algorithm: str = "EAGLE3",
+        states: tuple[StatesSeen, ...] = (),
+        heads: tuple[HeadsSeen, ...] = (),
+        drafted: tuple[DraftedSeen, ...] = (),
         **pair: Any,
     ) -> tuple[Finding, ...]:
         target, drafter = healthy_pair(tmp_path, **pair)
         if forwards is None:
             forwards = (forward("EXTEND"), forward("DECODE", 16), forward("DRAFT_EXTEND_V2"))
         wiring = Wiring(
-            sglang="0.5.23", loads=loads, forwards=forwards, captures=captures, errors=errors
+            sglang="0.5.23",
+            loads=loads,
+            forwards=forwards,
+            captures=captures,
+            errors=errors,
+            states=states,
+            heads=heads,
+            drafted=drafted,
         )
         known = file_facts(target, drafter, speculation=Speculation(algorithm=algorithm))
-        facts = Facts(
-            wiring=wiring, draft=known.draft, contract=known.contract, speculation=known.speculation
-        )
-        return run_rule(by_code(code), facts)
+        return run_rule(by_code(code), replace(known, wiring=wiring, true_states=TRUE))
 
     return judge
 
