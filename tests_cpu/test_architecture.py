@@ -30,7 +30,8 @@ BELOW: dict[str, set[str]] = {
 LOW = set(BELOW)
 BELOW |= {
     "replaying": LOW,
-    "measuring": LOW | {"replaying"},
+    "observing": LOW,
+    "measuring": LOW | {"observing", "replaying"},
     "gate": LOW | {"measuring"},
     "inspection": LOW | {"report"},
     "report": LOW | {"gate"},
