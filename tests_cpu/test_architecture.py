@@ -32,7 +32,8 @@ LOW = set(BELOW)
 BELOW |= {
     "replaying": LOW,
     "trying": LOW | {"replaying"},
-    "measuring": LOW | {"replaying", "trying"},
+    "observing": LOW,
+    "measuring": LOW | {"observing", "replaying", "trying"},
     "gate": LOW | {"replaying", "trying", "measuring"},
     "inspection": LOW | {"report"},
     "report": LOW | {"gate"},

@@ -25,10 +25,7 @@ class WIR005(Rule):
         "The drafter runs on every rank over the same states. Ranks that loaded other tensors, or "
         "took a state before it was summed over all of them, spoil each other's drafts."
     )
-    fix = (
-        "Serve with --tp-size 1, or with --enforce-disable-flashinfer-allreduce-fusion, and "
-        "compare."
-    )
+    fix = "Serve with --tp-size 1, or with --enforce-disable-flashinfer-allreduce-fusion."
     references = (DOCS, "https://github.com/sgl-project/sglang/pull/28343")
 
     @staticmethod
