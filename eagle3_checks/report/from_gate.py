@@ -26,6 +26,7 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
         "throughput": throughput,
         "server": _server(gate),
         "parity": gate.parity if gate.has("parity") else None,
+        "against_plain": gate.against_plain if gate.has("against_plain") else None,
         "looping": gate.looping if gate.has("looping") else None,
         "stage_seconds": gate.stage_seconds,
         "prompts_sha256": gate.prompts.sha256 if gate.has("prompts") else None,

@@ -79,7 +79,7 @@ def _figures(measured: Mapping[str, Any], width: int) -> Iterator[Text]:
     yield from _rows("accept", _acceptance(acceptance) if acceptance else (), width)
     yield from _rows("replay", _replay(measured), width)
     throughput = measured.get("throughput")
-    yield from _rows("baseline", _baseline(measured.get("baseline") or {}), width)
+    yield from _rows("baseline", _baseline(measured), width)
     yield from _rows("speed", map(_speed, throughput["streams"]) if throughput else (), width)
     yield from _rows("speed-up", _speed_ups(throughput) if throughput else (), width)
     took = measured.get("stage_seconds")
@@ -141,14 +141,24 @@ def _replay(measured: Mapping[str, Any]) -> Iterator[str]:
     yield f"offline, on aux states from {source}"
 
 
-def _baseline(seen: Mapping[str, Any]) -> Iterator[str]:
-    if seen.get("accept_length") is not None:
-        parts = (
-            f"{seen['accept_length']:.2f}",
-            seen.get("recorded", "")[:10],
-            seen.get("path", ""),
+def _baseline(measured: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what was recorded, or what was compared with what."""
+    seen = measured.get("baseline") or {}
+    if seen.get("accept_length") is None:
+        return
+    states = {"written": "recorded by this run", "updated": "replaced by this run"}
+    state = states.get(seen["state"], f"of {seen.get('recorded', '')[:10]}")
+    yield f"{seen['accept_length']:.2f} {state}   {seen.get('path', '')}".rstrip()
+    judged = (measured.get("judgements") or {}).get("baseline")
+    if judged and seen["state"] not in states:
+        change = judged["interval"]
+        ends = ", ".join(
+            "none" if e is None else f"{e:+.1%}" for e in (change["low"], change["high"])
         )
-        yield "   ".join(filter(None, parts))
+        told = (
+            f"{judged['value']:+.1%} [{ends}] {change['level']:.0%}   {judged['prompts']} prompts"
+        )
+        yield told.replace("%", " %")
 
 
 def _speed(stream: Mapping[str, Any]) -> str:
@@ -169,9 +179,10 @@ def _speed_ups(throughput: Mapping[str, Any]) -> Iterator[str]:
     end = throughput.get("break_even")
     if end is not None:
         yield f"speculation pays below about {end:.1f} streams"
-    elif ups:
-        paid = all(up["ratio"]["value"] >= 1 for up in ups)
-        yield f"speculation paid at {'every' if paid else 'no'} concurrency measured"
+        return
+    paid = {up["ratio"]["value"] >= 1 for up in ups}
+    if len(paid) == 1:
+        yield f"speculation paid at {'every' if paid == {True} else 'no'} concurrency measured"
 
 
 def _streams(concurrency: int) -> str:

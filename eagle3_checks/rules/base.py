@@ -19,6 +19,7 @@ from eagle3_checks.contract.version import Contract
 from eagle3_checks.facts import (
     Acceptance,
     BaselineSeen,
+    Comparison,
     DraftConfig,
     Looping,
     Manifest,
@@ -59,6 +60,7 @@ class Facts:
     baseline: BaselineSeen | None = None
     parity: Parity | None = None
     looping: Looping | None = None
+    against_plain: Comparison | None = None
     throughput: Throughput | None = None
     compared: Throughput | None = None
     hardware: str | None = None
@@ -84,6 +86,7 @@ WHERE_FROM: Mapping[str, str] = {
     "judgements": "what is certain of the measured acceptance",
     "baseline": "a recorded run (--eagle3-baseline)",
     "parity": "answers that were looked at for losslessness",
+    "against_plain": "answers of a server without speculation (--eagle3-compare-base)",
     "looping": "the answers by which acceptance was measured",
     "throughput": "measured throughput",
     "compared": "throughput against a server without speculation (--eagle3-compare-base)",

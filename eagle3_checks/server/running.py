@@ -137,11 +137,11 @@ class RunningServer(Guarded):
         """Take the stacks of a stuck server, end it, and tell where it stood."""
         self.failed(error)
         error.stacks = self.standing()
-        self.stop(abort=True)
+        self.stop(watchdog.ABORT if error.stacks else watchdog.DUMP)
         lines = tuple(self.lines())
-        if not error.stacks:  # some write theirs only when they are aborted
+        if not error.stacks:
             error.stacks = tuple(map(str, told("\n".join(lines))))[:MOST_STACKS]
-        error.symptoms = symptoms([error.problem, *lines])
+        error.symptoms = symptoms([error.problem, *lines, *error.stacks])
         return error
 
     def _check_listener(self) -> None:

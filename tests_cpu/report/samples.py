@@ -279,6 +279,19 @@ def healthy() -> dict[str, Any]:
             "differences": [],
             "per_position": [0.75, 0.56, 0.43],
         },
+        "judgements": {
+            "error": 0.05,
+            "baseline": {
+                "outcome": "reached",
+                "value": -0.011,
+                "bound": -0.05,
+                "interval": interval(-0.011, 0.021, 480),
+                "prompts": 480,
+                "planned": 480,
+                "looks": 9,
+                "verify_steps": 43210,
+            },
+        },
         "history": [
             {
                 "recorded": f"2026-02-{day:02}T08:00:00+00:00",

@@ -248,7 +248,11 @@ def judge_parity() -> Judge:
     def judge(code: str, **changes: Any) -> tuple[Finding, ...]:
         loops = {k: v for k, v in changes.items() if k in Looping.__dataclass_fields__}
         seen = {k: v for k, v in changes.items() if k in Parity.__dataclass_fields__}
-        facts = Facts(parity=replace(PARITY, **seen), looping=replace(LOOPING, **loops))
+        facts = Facts(
+            parity=replace(PARITY, **seen),
+            looping=replace(LOOPING, **loops),
+            against_plain=changes.get("against_plain", PARITY.scored),
+        )
         return run_rule(by_code(code), facts)
 
     return judge
