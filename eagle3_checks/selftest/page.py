@@ -62,6 +62,7 @@ def page(static: Sequence[Row], served: Sequence[Row]) -> str:
         ON_SERVERS,
         _figures(served),
         table(bad, titles, served=True),
+        *_open(served),
         "## Healthy variants",
         "None of them may raise an error, here or on a server.",
         table([r for r in served if r.name in VARIANTS] or healthy, titles, served=bool(served)),
@@ -91,6 +92,15 @@ def _figures(served: Sequence[Row]) -> str:
         f"{len(summary.bad)} rows with a miss or a false alarm. The planted cause stands first in "
         f"{summary.right} of {summary.served}, and in {right} of {len(silent)} silent ones."
     )
+
+
+def _open(served: Sequence[Row]) -> Iterator[str]:
+    """Name the rows that are served and were not recorded."""
+    have = {row.name for row in served}
+    zoo = (*VARIANTS.values(), *DEFECTS.values())
+    missing = [f"`{p.name}`" for p in zoo if p.served and p.name not in have]
+    if missing:
+        yield f"Not recorded here; the command above serves them too: {', '.join(missing)}."
 
 
 def _kinds() -> Iterator[str]:

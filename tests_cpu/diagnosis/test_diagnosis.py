@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,16 @@ def test_faults_that_look_alike_are_suspected_with_each_other() -> None:
     by_name = {c.name: c for c in ranked}
     assert by_name["head"].confidence is Confidence.SUSPECTED
     assert "embedding" in by_name["head"].evidence_against[-1]
+
+
+def test_a_fault_that_counts_as_the_server_does_is_likely_even_where_all_look_near() -> None:
+    same = replace(trial("loaded-weights", DEAD), distance=0.0)
+    near = replace(trial("vocabulary", (0.0, 0.0, 0.0)), distance=0.07)
+    ranked = diagnose(run(tried=trials(HEALTHY, faults=(near, same))))
+    assert (ranked[0].name, ranked[0].confidence) == ("loaded-weights", Confidence.LIKELY)
+    close = replace(near, distance=0.02)
+    ranked = diagnose(run(tried=trials(HEALTHY, faults=(close, same))))
+    assert ranked[0].name == "wiring"
 
 
 def test_bad_both_ways_is_training_where_no_change_helps() -> None:
