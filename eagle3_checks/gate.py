@@ -37,7 +37,7 @@ from eagle3_checks.server.protocol import Server
 from eagle3_checks.server.readiness import ServerStartError
 from eagle3_checks.verdict import Finding, Status, Verdict, judge
 
-FILE_FACTS = frozenset({"manifest", "vocab", "draft", "target", "tokenizer", "values"})
+FILE_FACTS = frozenset({"manifest", "vocab", "draft", "target", "tokenizer", "values", "corners"})
 STARTS = "SRV003"
 """The rule that the server starts and stays up."""
 END_NOTICE_SECONDS = 2.0
