@@ -32,6 +32,8 @@ from eagle3_checks.facts.measured import (
     SpeedUp,
     Stream,
     Throughput,
+    Trial,
+    Trials,
 )
 from eagle3_checks.facts.parity import (
     Comparison,
@@ -97,6 +99,8 @@ __all__ = [
     "Throughput",
     "Tokenizer",
     "TrafficSeen",
+    "Trial",
+    "Trials",
     "TrueStates",
     "Wiring",
     "ZeroRun",
