@@ -10,7 +10,7 @@ from eagle3_checks.server.protocol import Server
 
 TICK_SECONDS = 0.5
 MEMORY_SECONDS = 2.0
-BUSY_SHARE = 0.5
+BUSY_SHARE = 0.1
 """Share of one core from which on a process tree computes, and does not merely wait."""
 BUSY_FACTOR = 3
 """How many times the hang timeout a server that computes is given: it may compile a kernel, and

@@ -61,7 +61,7 @@ def test_a_server_that_spins_ends_the_run_too(run: Run) -> None:
     ended = run("--fault", "spins", hang_timeout=1.0)
     assert ended.codes == (7, 125)
     assert "the server hangs" in ended.text
-    assert 3 < ended.seconds < 10
+    assert ended.seconds < 12
     assert ended.left == ()
 
 
