@@ -60,11 +60,11 @@ def _differences(wiring: Wiring, ranks: Sequence[int]) -> Iterator[tuple[str, st
         known = first.setdefault(seen.tokens, seen)
         apart = [distance(a.rows, b.rows) for a, b in zip(seen.states, known.states, strict=False)]
         if max(apart, default=0.0) > RANKS_DIFFER:
-            told = (
+            ranks_apart = (
                 f"rank {seen.rank} and rank {known.rank} by {100 * max(apart):.2g} %, as where a "
                 "state is taken before its all-reduce"
             )
-            yield "an aux state", told
+            yield "an aux state", ranks_apart
             return
 
 
