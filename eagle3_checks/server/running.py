@@ -239,6 +239,10 @@ class RunningServer(Guarded):
         stacks = [str(stack) for stack in stacks_of(tree, self.log)]
         return tuple(self.redactor.text(line) for line in (*halted, *stacks))[:MOST_STACKS]
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of all the server's living processes."""
+        return sum(process.cpu_seconds for process in self.processes())
+
     def clues(self, *, hung: bool) -> tuple[str, ...]:
         """Return likely causes from the log and, of a hung server, where its threads stand."""
         causes = tuple(f"likely cause: {symptom}" for symptom in self.symptoms())

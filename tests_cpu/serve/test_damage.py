@@ -62,7 +62,7 @@ def test_states_of_the_next_layers(tmp_path: Path) -> None:
         ("not-deterministic", "LOS003", "between two runs: "),
         ("batch-dependent", "LOS004", "between alone and at concurrency 4: "),
         ("cache-dependent", "LOS005", "from before, with "),
-        ("token-zero", "LOS001", "0 instead of "),
+        ("token-zero", "LOS006", " tokens 0 in a row from output token "),
         ("dies-on-grammar", "LOS011", "the server did not outlive it"),
     ],
 )

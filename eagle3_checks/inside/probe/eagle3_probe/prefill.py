@@ -73,7 +73,7 @@ class PrefillWatch:
             parts = torch.split(hidden[rows], width, dim=-1)
             self._recorder.emit(
                 "states",
-                tokens=[int(token) for token in batch.input_ids[rows]],
+                tokens=batch.input_ids[rows].tolist(),
                 width=int(hidden.shape[-1]),
                 hidden_size=width,
                 dtype=str(hidden.dtype).removeprefix("torch."),
@@ -98,7 +98,7 @@ class PrefillWatch:
         if self._allowed is None:
             self._allowed = _allowed(worker)
         # The first of each tree is the token that is already answered.
-        drafts = [int(token) for token in tree.reshape(-1, number)[:, 1:].flatten()]
+        drafts: list[int] = tree.reshape(-1, number)[:, 1:].flatten().tolist()
         outside = [token for token in drafts if token not in self._allowed]
         self._calls += 1
         self._tokens += len(drafts)
