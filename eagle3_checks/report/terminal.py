@@ -262,13 +262,15 @@ def _verdict(result: Mapping[str, Any], width: int) -> Iterator[Text]:
 
 
 def _causes(result: Mapping[str, Any], width: int) -> Iterator[Text]:
-    """Yield the proven cause, or those that are not, each with its evidence and what to try."""
+    """Yield the cause that a rule found, or those it did not, with evidence and what to try."""
     causes: Sequence[Mapping[str, Any]] = result["causes"]
-    if causes[0]["confidence"] == "proven":
+    proven = causes[0]["confidence"] == "proven"
+    messages = {(f["code"], f["message"]) for f in result["findings"]}
+    if proven and (causes[0]["code"], causes[0]["message"]) in messages:
         yield _row("cause", " ".join(lead(result)), width)
         return
-    yield _row("cause", "not proven; the likeliest first:", width)
-    for number, cause in enumerate(causes[:SHOWN], start=1):
+    yield _row("cause", "by replay:" if proven else "not proven; the likeliest first:", width)
+    for number, cause in enumerate(causes[: 1 if proven else SHOWN], start=1):
         told = f"{cause['name']} ({cause['confidence']}): {clause(cause['message'])}"
         yield _row("", f"{number}. {told}", width, indent=LABEL)
         rows = [("for", text) for text in cause["evidence_for"]]

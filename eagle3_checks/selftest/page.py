@@ -25,13 +25,15 @@ COMMAND = "python -m eagle3_checks.selftest.page"
 ABOUT = f"""\
 Every defect below is planted in the suite's own tiny pair, and every healthy variant too:
 
+<!-- not run: tests_cpu/selftest and tests_cpu/serve run the rows -->
 ```
 eagle3-checks selftest            # what files and flags show, in seconds
 eagle3-checks selftest --serve    # what the real server shows, on the CPU engine
 ```
 
 Both exit with 1 where a defect is missed, a healthy variant is not passed, or fewer than nine
-causes in ten stand first. `-k NAME` picks rows. This page is written by `{COMMAND}`.
+causes in ten stand first. `-k NAME` picks rows. This page is written by
+`{COMMAND}`.
 
 A cause is *proven* by a rule that found an error or by the one change that brings acceptance back,
 *likely* where the evidence tells it from others, else *suspected*: [diagnosis.md](diagnosis.md)."""

@@ -66,6 +66,12 @@ def test_bands_of_practice_without_a_replay(
     assert all(cause.confidence is Confidence.SUSPECTED for cause in ranked)
 
 
+def test_a_wiring_that_is_proven_is_no_longer_suspected_first() -> None:
+    seen = [finding(f"WIR00{n}", status=Status.PASS) for n in (1, 2, 3, 4, 6)]
+    assert names(run(*seen))[0] == "training"
+    assert names(run(*seen[:-1]))[0] == "wiring"
+
+
 def test_a_good_replay_and_bad_serving_is_wiring() -> None:
     ranked = diagnose(run(tried=trials(HEALTHY, faults=(trial("aux-order", (0.3, 0.2, 0.1)),))))
     assert [(c.name, c.confidence) for c in ranked] == [("wiring", Confidence.LIKELY)]
