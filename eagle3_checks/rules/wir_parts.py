@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from eagle3_checks.contract.replay import State, replay
 from eagle3_checks.contract.version import Contract, ContractError
-from eagle3_checks.facts import DraftConfig, HeadsSeen, Manifest, StatesSeen, Wiring
+from eagle3_checks.facts import DraftConfig, HeadsSeen, LoadSeen, Manifest, StatesSeen, Wiring
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
 from eagle3_checks.rules.states import distance
-from eagle3_checks.rules.text import counted, listed
+from eagle3_checks.rules.text import counted, ids, listed
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 RANKS_DIFFER = 1e-3
 """Share by which the aux states of two ranks may differ: both hold the same sum."""
+SHOWN = 4
+"""Ranks that a message tells of."""
 DOCS = "docs/wiring.md"
 
 
@@ -45,19 +47,14 @@ class WIR005(Rule):
 
 
 def _differences(wiring: Wiring, ranks: Sequence[int]) -> Iterator[tuple[str, str]]:
-    loads = {
-        rank: sorted(
-            (load.model_class, sorted({*load.unwritten} - {*load.shared}), load.partly)
-            for load in wiring.loads
-            if load.rank == rank
-        )
-        for rank in ranks
+    loads = {rank: _unset([x for x in wiring.loads if x.rank == rank]) for rank in ranks}
+    captures = {
+        rank: sorted({c.layers for c in wiring.captures if c.rank == rank}) for rank in ranks
     }
-    captures = {rank: {c.layers for c in wiring.captures if c.rank == rank} for rank in ranks}
-    for what, facts in (("what was loaded", loads), ("what is captured", captures)):
-        groups = {str(value) for value in facts.values()}
-        if len(groups) > 1:
-            yield what, "; ".join(f"rank {r}: {facts[r]}" for r in ranks[:4])
+    layers = {rank: "; ".join(map(ids, seen)) or "none" for rank, seen in captures.items()}
+    for what, told in (("what was loaded", loads), ("what is captured", layers)):
+        if len(set(told.values())) > 1:
+            yield what, "; ".join(f"rank {rank}: {told[rank]}" for rank in ranks[:SHOWN])
     first: dict[tuple[int, ...], StatesSeen] = {}
     for seen in sorted(wiring.states, key=lambda s: s.rank):
         known = first.setdefault(seen.tokens, seen)
@@ -69,6 +66,16 @@ def _differences(wiring: Wiring, ranks: Sequence[int]) -> Iterator[tuple[str, st
             )
             yield "an aux state", told
             return
+
+
+def _unset(loads: Sequence[LoadSeen]) -> str:
+    """Say which parameters a rank's drafter was left without."""
+    if not loads:
+        return "no drafter"
+    names = sorted({n for load in loads for n in (*load.unwritten, *load.partly)})
+    shared = {n for load in loads for n in load.shared}
+    unset = [n for n in names if n not in shared]
+    return f"{listed(unset)} unset" if unset else "all set"
 
 
 class WIR006(Rule):

@@ -77,12 +77,12 @@ CASES: tuple[Case, ...] = (
     ),
     fires(
         "WIR005",
-        "what was loaded differs",
+        "what was loaded differs from rank to rank: rank 0: all set; rank 1: lm_head.weight unset",
         loads=(LOAD, replace(LOAD, rank=1, unwritten=("lm_head.weight",))),
     ),
     fires(
         "WIR005",
-        "what is captured differs",
+        "what is captured differs from rank to rank: rank 0: 2, 4, 5; rank 1: 2, 4, 6",
         loads=BOTH,
         captures=(CAPTURE, replace(CAPTURE, rank=1, layers=(2, 4, 6))),
     ),
