@@ -55,3 +55,9 @@ def test_width_follows_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert terminal_width() == expected
+
+
+def test_why_there_is_no_replay_is_told() -> None:
+    result = samples.healthy()
+    result["measurements"]["not_replayed"] = "RoPE of type 'longrope' is not computed"
+    assert "replay     RoPE of type 'longrope' is not computed\n" in rendered(result, 80)

@@ -193,3 +193,11 @@ def test_the_key_of_a_launched_server_is_the_one_it_asks_for() -> None:
     assert api_key(profile(args=("--api-key=ours",)), environ) == "ours"
     assert api_key(profile(), environ) == "theirs"
     assert api_key(profile(), {}) == ""
+
+
+def test_a_profile_without_a_drafter_states_no_speculation() -> None:
+    words = ("--speculative-algorithm", "EAGLE3", "--enable-return-aux-hidden-states")
+    plain = profile(drafter="", args=words)
+    command = build_command(plain, port=1, device="cpu")
+    assert command[-3:] == words
+    assert command.count("--speculative-algorithm") == 1
