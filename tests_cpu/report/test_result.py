@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from eagle3_checks.facts import Acceptance, Stream, Throughput, Trial, Trials
+from eagle3_checks.facts import Acceptance, Replayed, Stream, Throughput, Trial, Trials
 from eagle3_checks.inspection import inspect
 from eagle3_checks.report import result as module
 from eagle3_checks.report.result import build_result, plain, redact_variable, write_json
@@ -42,6 +42,7 @@ def test_the_schema_knows_every_measurement() -> None:
     assert measured["acceptance"] == {"$ref": "#/$defs/acceptance"}
     for kind, table in (
         (Acceptance, known["acceptance"]),
+        (Replayed, measured["replayed"]),
         (Throughput, measured["throughput"]),
         (Stream, known["stream"]),
         (Trial, known["trial"]),

@@ -104,3 +104,9 @@ def test_a_first_baseline_is_said_to_be_recorded() -> None:
     told = rendered(result, 80)
     assert "2.74 recorded by this run   baselines/kimi-k2.5.json" in told
     assert "-1.1 %" not in told
+
+
+def test_why_there_is_no_replay_is_told() -> None:
+    result = samples.healthy()
+    result["measurements"]["not_replayed"] = "RoPE of type 'longrope' is not computed"
+    assert "replay     RoPE of type 'longrope' is not computed\n" in rendered(result, 80)
