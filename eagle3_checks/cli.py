@@ -1,4 +1,4 @@
-"""The command line: inspect, gate, bisect, compare, sweep, repackage, explain, doctor."""
+"""The command line, a function for each command that has no module of its own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from eagle3_checks.arguments import add_replay
 from eagle3_checks.bisect import command as bisect
 from eagle3_checks.compare import command as compare
+from eagle3_checks.selftest import command as selftest
 from eagle3_checks.sweep import command as sweep
 from eagle3_checks.verdict import ExitCode, Verdict, exit_code
 
@@ -25,6 +27,7 @@ never the weights.
 INSPECT_EPILOG = """\
 exit codes: 0 no errors, 1 errors, 2 usage, 8 nothing could be judged.
 """
+DOCTOR = "say what this machine can do"
 REPACKAGE_TEXT = """\
 Write a drafter anew as a SGLang version reads it: tensor names, architectures,
 nested sizes, aux layer ids, a tie that cannot be, d2t as int64. Weights stay the
@@ -144,8 +147,11 @@ def _parser() -> argparse.ArgumentParser:
     gate.set_defaults(run=_gate)
 
     bisect.add(commands)
+    selftest.add(commands)
     compare.add(commands)
     sweep.add(commands)
+
+    add_replay(commands, _given, _replay)
 
     repackage = commands.add_parser(
         "repackage",
@@ -164,8 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("code", metavar="CODE", nargs="?", help="as in KEY001; all where left out")
     explain.set_defaults(run=_explain)
 
-    doctor = commands.add_parser("doctor", help="say what this machine can do")
-    doctor.set_defaults(run=_doctor)
+    commands.add_parser("doctor", help=DOCTOR).set_defaults(run=_doctor)
     return parser
 
 
@@ -284,6 +289,12 @@ def _gate(arguments: argparse.Namespace) -> int:
     if arguments.bisect and code not in (ExitCode.PASS, ExitCode.FAIL):
         return ExitCode.BISECT_SKIP
     return code
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from eagle3_checks import offline  # noqa: PLC0415 - keeps --help quick
+
+    return offline.run(arguments)
 
 
 def _repackage(arguments: argparse.Namespace) -> int:

@@ -19,11 +19,12 @@ from typing import Any, Self
 from eagle3_checks.checkpoint.subject import Subject
 from eagle3_checks.contract.version import Contract, ContractError, contract_for, known_versions
 from eagle3_checks.environments import installed_version
-from eagle3_checks.facts import Acceptance, ServerSeen, Throughput, Wiring
+from eagle3_checks.facts import Acceptance, ServerSeen, Throughput, Trials, Wiring
 from eagle3_checks.measure.progress import SILENT, Progress
 from eagle3_checks.measuring import BaseError, Measurements, ServerLostError, StageBlocked
 from eagle3_checks.profile import Floors, Profile, Resolved, Speculation
 from eagle3_checks.profile import Server as ServerFlags
+from eagle3_checks.replaying import ReplayError
 from eagle3_checks.rules.base import STATIC_FACTS, Facts, run_rule, skipped, unjudged
 from eagle3_checks.rules.registry import all_rules, by_code
 from eagle3_checks.rules.selection import Selection, apply
@@ -35,11 +36,14 @@ from eagle3_checks.server.open import open_server
 from eagle3_checks.server.ports import PortTakenError
 from eagle3_checks.server.protocol import Server
 from eagle3_checks.server.readiness import ServerStartError
+from eagle3_checks.trying import try_profile
 from eagle3_checks.verdict import Finding, Status, Verdict, judge
 
-FILE_FACTS = frozenset({"manifest", "vocab", "draft", "target", "tokenizer", "values"})
+FILE_FACTS = frozenset({"manifest", "vocab", "draft", "target", "tokenizer", "values", "corners"})
 STARTS = "SRV003"
 """The rule that the server starts and stays up."""
+ACCEPTED_TOO_LITTLE = ("ACC001", "ACC002", "ACC005")
+"""The rules whose failure a replay is to explain."""
 END_NOTICE_SECONDS = 2.0
 
 
@@ -189,6 +193,20 @@ class Gate(Measurements):
             raise StageBlocked("the probe looks inside launched servers; this one was attached to")
         return wiring
 
+    @cached_property
+    def trials(self) -> Trials:
+        """What the drafter reaches with one thing changed, where a replay was asked for."""
+        if self.profile.replay.source == "none":
+            raise StageBlocked("no replay was asked for (--eagle3-replay)")
+        self._fact("replayed")
+        with self._timed("trials"):
+            try:
+                return try_profile(
+                    self.profile, self.files, self.contract, self._sent(), self.samples
+                )
+            except ReplayError as error:
+                raise StageBlocked(str(error)) from error
+
     # --- judgement ---------------------------------------------------------------------------
 
     def findings_of(self, code: str) -> tuple[Finding, ...]:
@@ -227,6 +245,8 @@ class Gate(Measurements):
         """Run what the profile asks for and no rule needs."""
         if self.profile.replay.source != "none":
             self._fact("replayed")
+            if any(f.is_error for f in self.findings() if f.code in ACCEPTED_TOO_LITTLE):
+                self._fact("trials")
 
     def not_replayed(self) -> str:
         """Say why there is no replay although one was asked for, or nothing."""

@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from abc import abstractmethod
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from eagle3_checks.checkpoint.subject import Subject
 from eagle3_checks.contract.version import Contract, ContractError, contract_for
 from eagle3_checks.facts import (
     Acceptance,
     BaselineSeen,
-    Looping,
-    Parity,
+    Comparison,
     PoolSeen,
     Replayed,
-    RequestSample,
-    ServerSeen,
     Throughput,
     TrafficSeen,
-    TrueStates,
 )
 from eagle3_checks.measure.acceptance import Server as Answering
 from eagle3_checks.measure.acceptance import shuffled
 from eagle3_checks.measure.base import BaseError, base_server
 from eagle3_checks.measure.baseline import Key
-from eagle3_checks.measure.client import Client, RequestRefused
+from eagle3_checks.measure.client import Client
 from eagle3_checks.measure.judging import key
-from eagle3_checks.measure.looping import measure_looping
 from eagle3_checks.measure.machine import hardware, machine_key
-from eagle3_checks.measure.parity import first_line, measure_parity
 from eagle3_checks.measure.progress import Progress
 from eagle3_checks.measure.prompts import Prompt, PromptSet, load_prompts
 from eagle3_checks.measure.run import MeasuredRun
 from eagle3_checks.measure.speedup import against_base
 from eagle3_checks.measure.throughput import measure_throughput
-from eagle3_checks.profile import Profile, Speculation
+from eagle3_checks.observing import Observations, StageBlocked
+from eagle3_checks.profile import Speculation
 from eagle3_checks.replaying import ReplayError, replay_device, replay_profile
 from eagle3_checks.server.protocol import Server
 from eagle3_checks.server.watch import Watch
@@ -56,31 +48,22 @@ class ServerLostError(RuntimeError):
     """The server ended while it was measured."""
 
 
-class StageBlocked(Exception):  # noqa: N818 - it names a state
-    """A stage cannot run, for a reason that is already a finding or a plain fact."""
-
-
-class Measurements(ABC):
+class Measurements(Observations):
     """Measurements of one server; the gate says where it comes from and judges."""
 
-    profile: Profile
-    files: Subject
     artefacts: Path
     progress: Progress
-    samples: tuple[RequestSample, ...]
-    failures: tuple[str, ...]
-    stage_seconds: dict[str, float]
+    watch: Watch
+    """What looks at the server while there is a client."""
+    counted: dict[str, float]
+    """What an attached server had counted before it was measured."""
+    _plain: Comparison | None = None
     _stack: ExitStack
 
     @property
     @abstractmethod
     def running(self) -> Server:
         """The server, ready."""
-
-    @property
-    @abstractmethod
-    def server(self) -> ServerSeen:
-        """What the ready server says of itself."""
 
     @property
     @abstractmethod
@@ -92,10 +75,6 @@ class Measurements(ABC):
     def speculation(self) -> Speculation:
         """The profile's speculation flags."""
 
-    @abstractmethod
-    def _fact(self, name: str) -> tuple[Any, str]:
-        """Return a fact, or why there is none."""
-
     @cached_property
     def prompts(self) -> PromptSet:
         """The prompts of this run."""
@@ -103,30 +82,21 @@ class Measurements(ABC):
 
     @cached_property
     def client(self) -> Client:
-        """A client of the running server."""
+        """A client of the running server, which is watched from here on."""
         client = Client(
             self.running.url,
             api_key=self.running.api_key,
             timeout=self.profile.server.request_timeout,
         )
         self._stack.callback(client.close)
+        self.counted = self.running.traffic()
+        watch = Watch(self.running, client, self.profile.server.hang_timeout)
+        self.watch = self._stack.enter_context(watch)
         return client
-
-    @cached_property
-    def counted(self) -> dict[str, float]:
-        """What an attached server had counted before it was measured."""
-        return self.running.traffic()
-
-    @cached_property
-    def watch(self) -> Watch:
-        """What looks at the server from the first measured request on."""
-        watch = Watch(self.running, self.client, self.profile.server.hang_timeout)
-        return self._stack.enter_context(watch)
 
     @cached_property
     def measuring(self) -> MeasuredRun:
         """The measurements of the running server, made when they are asked for."""
-        _ = self.counted, self.watch
         contract = self._serving_contract()
         return MeasuredRun(
             client=self.client,
@@ -177,65 +147,6 @@ class Measurements(ABC):
         return measured
 
     @cached_property
-    def true_states(self) -> TrueStates:
-        """The target's own states for the prompts that the probe saw."""
-        wiring, blocked = self._fact("wiring")
-        if wiring is None:
-            raise StageBlocked(blocked)
-        prompts = {seen.tokens: None for seen in wiring.states}
-        if not prompts:
-            raise StageBlocked("the probe saw no aux states (SGLang 0.5.16 or later shows them)")
-        limit, folder = self.profile.wiring.reference_gib, Path(self.profile.target.path)
-        if not limit or not folder.is_dir():
-            why = "wiring.reference_gib is 0" if not limit else "the target's files are not here"
-            raise StageBlocked(f"true states are not computed: {why}")
-        with self._timed("true states"):
-            try:
-                from eagle3_checks.reference import states  # noqa: PLC0415 - loads torch
-            except ImportError as error:
-                raise StageBlocked(f"true states need the extra `reference`: {error}") from error
-            try:
-                return states.true_states(folder, prompts, limit)
-            except states.NoReferenceError as error:
-                raise StageBlocked(str(error)) from error
-
-    @cached_property
-    def parity(self) -> Parity:
-        """Losslessness over a few prompts. A kind of request that ends the server is in it."""
-        wanted = self.profile.parity
-        if not wanted.prompts:
-            raise StageBlocked("losslessness was not asked for (parity.prompts is 0)")
-        prompts = self.prompts.prompts[: wanted.prompts]
-        with self._timed("parity"):
-            try:
-                found = measure_parity(
-                    self.client,
-                    prompts,
-                    new_tokens=wanted.max_new_tokens,
-                    concurrency=len(prompts),
-                    first_line=first_line(launched=self.server.launched),
-                    dtype=self._dtype(),
-                )
-            except RequestRefused as refusal:
-                raise StageBlocked(f"losslessness cannot be looked at: {refusal}") from refusal
-        self.failures += found.failures
-        if all(kind.survived for kind in found.kinds):
-            self._require_alive(failed=len(found.failures))
-        return found
-
-    @cached_property
-    def looping(self) -> Looping:
-        """Loops in the answers by which acceptance was measured."""
-        _ = self.acceptance
-        return measure_looping(self.samples)
-
-    def _dtype(self) -> str:
-        """Return what the target computes in; nothing where it is not told."""
-        told = str(self.server.info.get("dtype") or "")
-        named = self.files.target.dtype if told in ("", "auto") and self.files.target else told
-        return {"half": "float16", "float": "float32"}.get(named or "", named or "")
-
-    @cached_property
     def hardware(self) -> str:
         """What the server runs on, as far as it can be known from here."""
         return hardware(self.profile)
@@ -283,12 +194,26 @@ class Measurements(ABC):
             if launch:
                 fast.append(measure_throughput(self.client, load, names))
                 self._stack.close()
-            with base_server(self.profile, self.artefacts, load, names) as measure:
-                base = [measure()]
+            with base_server(self.profile, self.artefacts, load, names) as plain:
+                base = [plain.throughput()]
                 if not launch:
                     fast.append(measure_throughput(self.client, load, names))
-                base.append(measure())
+                base.append(plain.throughput())
+                self._compare_answers(plain.client)
         return against_base(fast, base)
+
+    @cached_property
+    def against_plain(self) -> Comparison:
+        """The answers of parity against those of the target without speculation."""
+        _ = self.compared
+        if self._plain is None:
+            raise StageBlocked(self._fact("parity")[1] or "no answers to compare")
+        return self._plain
+
+    def _compare_answers(self, client: Client) -> None:
+        """Ask the target without speculation what parity asked, where it did."""
+        if self._fact("parity")[0] is not None:
+            self._plain = self.parity_run.against(client)
 
     @cached_property
     def replayed(self) -> Replayed:
@@ -308,7 +233,12 @@ class Measurements(ABC):
         with self._timed("replay"):
             try:
                 return replay_profile(
-                    self.profile, self.files, self.contract, self._sent(), progress=self.progress
+                    self.profile,
+                    self.files,
+                    self.contract,
+                    self._sent(),
+                    self.artefacts,
+                    progress=self.progress,
                 )
             except ReplayError as error:
                 raise StageBlocked(str(error)) from error
@@ -345,6 +275,7 @@ class Measurements(ABC):
 
     def _gone(self) -> str:
         """Say why the server can be measured no more, or nothing."""
+        _ = self.client  # with which the watch begins
         if self.watch.lost:
             return self.watch.lost
         return "" if self.running.alive() else "the server ended while it was measured"
@@ -359,11 +290,3 @@ class Measurements(ABC):
             target=self.files.target,
             prompts=self.prompts.sha256,
         )
-
-    @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
-        begin = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.stage_seconds[stage] = time.perf_counter() - begin

@@ -54,7 +54,7 @@ class Server:
     """Seconds from launch to the first answered request."""
     stall_timeout: float = 300.0
     """Seconds of a start without a new log line, CPU time or change of memory."""
-    hang_timeout: float = 10.0
+    hang_timeout: float = 8.0
     """Seconds in which a server that has requests must show that it works on them."""
     request_timeout: float = 300.0
     """Seconds one request may take."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+from eagle3_checks.checkpoint.digest import digest
 from eagle3_checks.checkpoint.files import CheckpointError
 from eagle3_checks.checkpoint.hub import local_folder
 from eagle3_checks.checkpoint.subject import Subject
@@ -15,53 +20,130 @@ from eagle3_checks.facts import Replayed, RequestSample
 from eagle3_checks.measure.acceptance import summarise
 from eagle3_checks.measure.progress import SILENT, Progress
 from eagle3_checks.measure.prompts import Prompt
+from eagle3_checks.measure.states import GIGABYTE, Recorded, StatesError, Store, record_states
 from eagle3_checks.measure.statistics import ratio_interval, shift
-from eagle3_checks.profile import Profile
+from eagle3_checks.measure.transport import Transport
+from eagle3_checks.profile import Model, Profile
 from eagle3_checks.server.arguments import flags
 from eagle3_checks.server.device import detect_device
+from eagle3_checks.server.open import open_server
+from eagle3_checks.server.readiness import ServerStartError
+
+CAPTURING = (
+    *("--speculative-algorithm", "EAGLE3"),
+    "--enable-return-aux-hidden-states",
+    "--disable-radix-cache",
+)
+"""Flags under which a server without a drafter returns aux states, of whole prompts."""
 
 
 class ReplayError(RuntimeError):
     """A drafter or target that cannot be replayed; the message says why and what to do."""
 
 
-def replay_profile(
+def replay_profile(  # noqa: PLR0913 - what is replayed, on what, where it goes and who watches
     profile: Profile,
     files: Subject,
     contract: Contract,
     prompts: Sequence[Prompt],
+    artefacts: Path,
     *,
     progress: Progress = SILENT,
 ) -> Replayed:
     """Run the drafter on the target's true aux states, over these prompts. Raises ReplayError."""
-    boundaries = true_boundaries(files, contract)
-    with _told():
-        from eagle3_checks.reference.oracle import Asked, Plan, from_transformers  # noqa: PLC0415
-
-        plan = Plan(
-            target=_folder(profile.target.path),
-            drafter=_folder(profile.drafter.path),
-            boundaries=boundaries,
-            speculation=profile.speculation,
-            new_tokens=profile.prompts.max_new_tokens,
-            ends=files.tokenizer.ends if files.tokenizer else (),
-            chat=profile.prompts.chat_template,
-            device=replay_device(profile),
-            dtype=_dtype(profile, files),
-        )
-        asked = [
-            Asked(prompt_id=p.id, prompt_set=p.set, text=p.text, messages=p.messages)
-            for p in prompts
-        ]
-        samples = _watched(from_transformers(plan, asked), len(asked), progress)
-    return Replayed(source="transformers", acceptance=summarise(samples, profile.speculation))
+    source = "server" if profile.replay.source == "server" else "transformers"
+    capture = true_capture(files, contract)
+    with told() as oracle:
+        plan = plan_of(oracle, profile, files, capture)
+        stopped = ""
+        if source == "server":
+            found, stopped = _recorded(profile, capture, prompts, artefacts, plan.written, progress)
+            stored = [oracle.Stored(**vars(one)) for one in found]
+            samples = _watched(oracle.from_states(plan, stored), len(stored), progress)
+        else:
+            asked = asked_of(oracle, prompts)
+            samples = _watched(oracle.from_transformers(plan, asked), len(asked), progress)
+    acceptance = summarise(samples, profile.speculation)
+    acceptance = dataclasses.replace(acceptance, planned=len(prompts), stopped=stopped)
+    return Replayed(source=source, acceptance=acceptance)
 
 
-def true_boundaries(files: Subject, contract: Contract) -> tuple[int, ...]:
-    """Return the states that the drafter was made for, ascending as SGLang hands them over.
+def plan_of(oracle: ModuleType, profile: Profile, files: Subject, capture: Capture) -> Any:
+    """Say what the reference runs, and as what. Raises ReplayError."""
+    return oracle.Plan(
+        target=_folder(profile.target.path),
+        drafter=_folder(profile.drafter.path),
+        boundaries=tuple(sorted(capture.wanted)),
+        speculation=profile.speculation,
+        new_tokens=profile.prompts.max_new_tokens,
+        ends=files.tokenizer.ends if files.tokenizer else (),
+        chat=profile.prompts.chat_template,
+        device=replay_device(profile),
+        dtype=_dtype(profile, files),
+    )
 
-    Where some of them cannot be reached they are taken all the same: a replay is of the drafter,
-    not of what a server captures. Raises ReplayError.
+
+def asked_of(oracle: ModuleType, prompts: Sequence[Prompt]) -> list[Any]:
+    """Return prompts as the reference takes them."""
+    return [
+        oracle.Asked(prompt_id=p.id, prompt_set=p.set, text=p.text, messages=p.messages)
+        for p in prompts
+    ]
+
+
+def _recorded(  # noqa: PLR0913, PLR0917 - what is served, asked, and where it goes
+    profile: Profile,
+    capture: Capture,
+    prompts: Sequence[Prompt],
+    artefacts: Path,
+    new_tokens: int,
+    progress: Progress,
+) -> tuple[list[Recorded], str]:
+    """Return the prompts' states; a server without a drafter is launched for those not there."""
+    store = Store(
+        folder=Path(profile.replay.states or artefacts / "states"),
+        subject=json.dumps(
+            [digest(_folder(profile.target.path)), capture.stated, profile.prompts.chat_template]
+        ),
+        most_bytes=round(profile.replay.max_gigabytes * GIGABYTE),
+    )
+    known = [store.find(prompt, new_tokens) for prompt in prompts]
+    if all(known):
+        return [one for one in known if one is not None], ""
+    try:
+        with open_server(capturing(profile, capture), artefacts / "states-server") as running:
+            limit = profile.server.request_timeout
+            transport = Transport(running.url, api_key=running.api_key, timeout=limit)
+            try:
+                return record_states(
+                    transport,
+                    prompts,
+                    new_tokens,
+                    store,
+                    chat=profile.prompts.chat_template,
+                    progress=progress,
+                )
+            finally:
+                transport.close()
+    except (ServerStartError, StatesError, OSError, ValueError) as error:
+        raise ReplayError(f"the server without a drafter did not serve: {error}") from error
+
+
+def capturing(profile: Profile, capture: Capture) -> Profile:
+    """Return the profile of a server that hands over the drafter's aux states, without it."""
+    ids = capture.stated or ()
+    words = ("--return-aux-hidden-state-layer-ids", *map(str, ids)) if ids else ()
+    server = dataclasses.replace(
+        profile.server, args=(*profile.server.args, *CAPTURING, *words), port=0
+    )
+    return dataclasses.replace(profile, drafter=Model(), server=server)
+
+
+def true_capture(files: Subject, contract: Contract) -> Capture:
+    """Return which states the drafter was made for.
+
+    Some of them may be such as a server never reaches: a replay is of the drafter, not of what is
+    captured for it. Raises ReplayError.
     """
     if files.target is None:
         raise ReplayError("no target was given, so there are no aux states to replay on")
@@ -76,7 +158,7 @@ def true_boundaries(files: Subject, contract: Contract) -> tuple[int, ...]:
         raise ReplayError(
             f"the drafter asks for the states {outside}; the target has 0 to {seen.depth}"
         )
-    return tuple(sorted(seen.wanted))
+    return seen
 
 
 def _watched(
@@ -97,8 +179,8 @@ def _watched(
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Turn what stops the reference into ReplayError."""
+def told() -> Iterator[ModuleType]:
+    """Yield the reference, and turn what stops it into ReplayError."""
     try:
         from eagle3_checks.reference import oracle  # noqa: PLC0415 - torch is optional and slow
     except ImportError as error:
@@ -106,7 +188,7 @@ def _told() -> Iterator[None]:
             f"a replay needs torch and transformers ({error}); install 'eagle3-checks[reference]'"
         ) from error
     try:
-        yield
+        yield oracle
     except (oracle.NotComputedError, oracle.WeightsError, oracle.TargetError) as error:
         raise ReplayError(str(error)) from error
 

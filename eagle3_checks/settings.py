@@ -17,8 +17,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from eagle3_checks import shipped
-from eagle3_checks.profile import Profile, Resolved, Speculation
+from eagle3_checks import limits, shipped
+from eagle3_checks.profile import Profile, Resolved
 
 ENV_PREFIX = "EAGLE3_CHECKS_"
 ENV_SHORT = {
@@ -29,7 +29,6 @@ ENV_SHORT = {
 }
 ENV_RESERVED = frozenset({"PROFILE", "API_KEY", "CACHE"})
 MAX_PROFILE_BYTES = 1 << 20
-MAX_PORT = 65535
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 
 
@@ -210,82 +209,11 @@ def locate(source: str, base: Path) -> str:
 
 
 def _check(profile: Profile, values: Mapping[str, _Value], file: str) -> None:
-    def fail(key: str, message: str) -> None:
+    for key, message in limits.faults(profile, flatten(profile)):
         section = key.partition(".")[0]
         near = next((v.origin for k, v in values.items() if k.startswith(f"{section}.")), "")
         origin = values[key].origin if key in values else near or file or "default"
         raise ProfileError(f"{origin}: {key}: {message}")
-
-    spec = profile.speculation
-    for key, value in flatten(profile).items():
-        minimum = _MINIMA.get(key)
-        for number in value if isinstance(value, tuple) else (value,):
-            if minimum is not None and number is not None and number < minimum:
-                fail(key, f"{number} is below the smallest sensible value, {minimum}")
-    if profile.server.port > MAX_PORT:
-        fail("server.port", f"{profile.server.port} is above the largest port, {MAX_PORT}")
-    wanted = _draft_tokens_problem(spec)
-    if wanted:
-        fail("speculation.draft_tokens", wanted)
-    floor = profile.floors.accept_length
-    if floor is not None and floor > spec.max_accept_length:
-        fail(
-            "floors.accept_length",
-            f"{floor} cannot be reached: with {spec.steps} steps the accept length is at most "
-            f"{spec.max_accept_length} (drafts on one path, plus the bonus token)",
-        )
-    rate = profile.floors.accept_rate
-    if rate is not None and rate > 1:
-        fail("floors.accept_rate", f"{rate} is above 1; give a share, 0.45 for 45 %")
-    for key, entry in profile.unmeasured_floors:
-        listed = ", ".join(str(c) for c in profile.speed.concurrencies)
-        fail(key, f"concurrency {entry!r} is not measured; speed.concurrencies has {listed}")
-
-
-_MINIMA: Mapping[str, float] = {
-    "server.port": 0,
-    "server.tp": 1,
-    "server.gpus": 0,
-    **{f"server.{what}_timeout": 1 for what in ("start", "stall", "request", "hang")},
-    "speculation.steps": 1,
-    "speculation.topk": 1,
-    "speculation.draft_tokens": 2,
-    "prompts.limit": 0,
-    "prompts.max_new_tokens": 2,
-    "prompts.concurrency": 1,
-    "speed.concurrencies": 1,
-    "speed.requests": 1,
-    "speed.max_new_tokens": 2,
-    "replay.prompts": 0,
-    "replay.max_gigabytes": 0,
-    "wiring.reference_gib": 0,
-    "parity.prompts": 0,
-    "parity.max_new_tokens": 4,
-    "judging.error": 0.0001,
-    "judging.margin": 0,
-    "floors.accept_length": 1,
-    "floors.accept_rate": 0,
-}
-
-
-def _draft_tokens_problem(spec: Speculation) -> str:
-    """Say why the draft tokens do not fit steps and topk, or nothing.
-
-    A chain verifies its root and one draft a step; a tree has at most topk + (steps - 1) topk²
-    candidates (sglang/srt/speculative/spec_utils.py, ``organize_draft_results``).
-    """
-    if spec.chain and spec.draft_tokens != spec.steps + 1:
-        return (
-            f"{spec.draft_tokens} does not fit steps = {spec.steps} at topk = 1: a chain has "
-            f"steps + 1 = {spec.steps + 1} draft tokens"
-        )
-    candidates = spec.topk + (spec.steps - 1) * spec.topk**2
-    if spec.draft_tokens > candidates + 1:
-        return (
-            f"{spec.draft_tokens} is more than the tree holds: topk + (steps - 1) x topk² + 1 = "
-            f"{candidates + 1}"
-        )
-    return ""
 
 
 def _convert(key: str, value: Any, hint: Any, where: str) -> Any:

@@ -94,32 +94,40 @@ def exit_code(verdict: Verdict, *, bisect: bool = False) -> ExitCode:
     return code
 
 
+class Confidence(StrEnum):
+    """How sure a cause is. The rules for it are in docs/diagnosis.md; it is no probability."""
+
+    PROVEN = "proven"
+    """A rule found an error on which the drafter misbehaves, or one change alone mends it."""
+    LIKELY = "likely"
+    """The evidence tells it from the other causes, without proof."""
+    SUSPECTED = "suspected"
+    """It would explain what is seen, and so would others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What to try next."""
+
+    what: str
+    command: str = ""
+    """The command that does it, where there is one."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """A finding that explains others."""
+    """What may explain a failure, with the evidence for and against it."""
 
+    name: str
+    """One of the names in docs/diagnosis.md, as in ``rope``."""
     code: str
+    """The finding it rests on: its own, or that of the symptom it would explain."""
     message: str
     fix: str
-
-
-# Nearest to the root first: what the files hold explains what the server does with them, and that
-# explains what is measured.
-_CAUSE_ORDER = ("SRC", "SRV", "KEY", "FUS", "VOC", "CFG", "VAL", "WIR", "ACC", "LOS", "SPD")
-
-
-def rank_causes(findings: Iterable[Finding]) -> tuple[Cause, ...]:
-    """Order the failed findings from cause to symptom, errors before warnings."""
-    failed = [f for f in findings if f.status is Status.FAIL and f.severity is not Severity.INFO]
-
-    def place(finding: Finding) -> tuple[bool, int]:
-        known = finding.family in _CAUSE_ORDER
-        order = _CAUSE_ORDER.index(finding.family) if known else len(_CAUSE_ORDER)
-        return (finding.severity is not Severity.ERROR, order)
-
-    return tuple(
-        Cause(code=f.code, message=f.message, fix=f.fix) for f in sorted(failed, key=place)
-    )
+    confidence: Confidence
+    evidence_for: tuple[str, ...] = ()
+    evidence_against: tuple[str, ...] = ()
+    next_steps: tuple[Step, ...] = ()
 
 
 class Outcome(StrEnum):

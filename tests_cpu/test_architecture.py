@@ -18,11 +18,13 @@ BELOW: dict[str, set[str]] = {
     "shipped": set(),
     "environments": set(),
     "profile": set(),
-    "settings": {"profile", "shipped"},
+    "limits": {"profile"},
+    "settings": {"limits", "profile", "shipped"},
     "checkpoint": {"facts"},
     "contract": {"facts"},
     "rules": {"contract", "checkpoint", "facts", "profile", "verdict"},
     "repackage": {"contract", "checkpoint", "rules", "facts", "verdict"},
+    "diagnosis": {"facts", "verdict"},
     "server": {"contract", "facts", "profile", "settings", "shipped"},
     "measure": {"contract", "facts", "profile", "server", "shipped", "verdict"},
     "reference": {"checkpoint", "contract", "facts", "profile", "shipped"},
@@ -30,8 +32,10 @@ BELOW: dict[str, set[str]] = {
 LOW = set(BELOW)
 BELOW |= {
     "replaying": LOW,
-    "measuring": LOW | {"replaying"},
-    "gate": LOW | {"measuring"},
+    "trying": LOW | {"replaying"},
+    "observing": LOW,
+    "measuring": LOW | {"observing", "replaying", "trying"},
+    "gate": LOW | {"replaying", "trying", "measuring"},
     "inspection": LOW | {"report"},
     "report": LOW | {"gate"},
     "bisect": LOW | {"measuring", "gate", "identity", "report"},
@@ -39,11 +43,14 @@ BELOW |= {
     "identity": LOW,
     "sweep": LOW | {"gate", "identity", "report"},
     "doctor": LOW,
+    "offline": LOW | {"replaying", "report"},
+    "arguments": set(),
     "session": LOW | {"gate", "report"},
     "plugin": LOW | {"gate", "report", "session"},
+    "selftest": LOW | {"gate", "report"},
     "cli": LOW
-    | {"gate", "report", "session", "inspection", "doctor"}
-    | {"bisect", "compare", "sweep"},
+    | {"gate", "report", "session", "inspection", "doctor", "offline", "arguments"}
+    | {"bisect", "compare", "sweep", "selftest"},
     "__main__": {"cli"},
     "__init__": set(),
 }

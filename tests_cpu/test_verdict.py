@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eagle3_checks.verdict import Finding, Severity, Status, Verdict, exit_code, judge, rank_causes
+from eagle3_checks.verdict import Finding, Severity, Status, Verdict, exit_code, judge
 
 
 def finding(status: Status, severity: Severity = Severity.ERROR, code: str = "KEY001") -> Finding:
@@ -45,15 +45,3 @@ def test_only_a_measured_run_without_error_or_doubt_passes(
 def test_exit_codes(verdict: Verdict, code: int, in_bisect: int) -> None:
     assert exit_code(verdict) == code
     assert exit_code(verdict, bisect=True) == in_bisect
-
-
-def test_causes_stand_before_symptoms_and_errors_before_warnings() -> None:
-    found = [
-        finding(Status.FAIL, code="ACC001"),
-        finding(Status.FAIL, Severity.WARNING, code="KEY009"),
-        finding(Status.FAIL, code="WIR003"),
-        finding(Status.PASS, code="KEY001"),
-        finding(Status.SKIP, code="KEY002"),
-        finding(Status.FAIL, Severity.INFO, code="SRC009"),
-    ]
-    assert [c.code for c in rank_causes(found)] == ["WIR003", "ACC001", "KEY009"]

@@ -48,6 +48,11 @@ class Criterion:
                 return self.kind.replace("-", " ")
 
     @property
+    def heading(self) -> str:
+        """The criterion as the heading of a column."""
+        return f"{self.kind} {self.number}" if self.number else self.name
+
+    @property
     def stage(self) -> str:
         """What has to be computed for it: a stage of the gate, or a rule's code."""
         stages = {"tok/s": "throughput", "speed-up": "compared", "rule": self.code}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -172,8 +172,11 @@ class Bisect:
                 f"can tell ({a.value:.2f} and {b.value:.2f}); give --threshold, or more prompts"
             )
         self.threshold, self._ends = (a.value + b.value) / 2, pair
-        for index, entries in self.measured.items():
-            self.measured[index] = [self._judged(m.reading, kept=m.kept) for m in entries]
+        for index, own, other in ((0, a, b), (len(self.points) - 1, b, a)):
+            # They differ for certain, so that each is on its own side of the middle.
+            self.measured[index] = [
+                replace(m, good=own.value > other.value) for m in self.measured[index]
+            ]
 
     def _ask(self, index: int, number: int) -> Side:
         good = self._measure(index, number).good

@@ -13,6 +13,7 @@ from eagle3_checks.report.result import harmless
 NAME, FIGURE, WORD = 18, 19, 4
 NARROWEST = 10
 LABEL = 11
+HUNDRED = 100
 
 
 def lines(outcome: Outcome, *, width: int = 79) -> Iterator[str]:
@@ -37,7 +38,7 @@ def answer(outcome: Outcome) -> Iterator[tuple[str, str]]:
     if outcome.threshold is not None:
         where = "" if outcome.given else ", halfway between the ends"
         how = "; told prompt by prompt against both" if outcome.paired else ""
-        yield "threshold", f"{outcome.threshold:.2f}{where}{how}"
+        yield "threshold", f"{_number(outcome.threshold)}{where}{how}"
     yield from _boundary(outcome)
     launches = f"{outcome.launches} of this run"
     kept = f", {outcome.kept} measurements kept from earlier ones" if outcome.kept else ""
@@ -99,8 +100,9 @@ def _table(outcome: Outcome, width: int) -> Iterator[str]:
     figures = [m.figure for e in outcome.measured.values() for m in e if m.figure]
     plotted = max(width - NAME - FIGURE - WORD - 6, NARROWEST)
     low, high = _range(figures, outcome.threshold)
-    axis = f"{low:.2f}{f'{high:.2f}'.rjust(plotted - len(f'{low:.2f}'))}" if figures else ""
-    yield f"{'':{NAME}}  {outcome.criterion.name[:FIGURE]:<{FIGURE}}  {'':{WORD}}  {axis}".rstrip()
+    ends = _number(low), _number(high)
+    axis = ends[0] + ends[1].rjust(plotted - len(ends[0])) if figures else ""
+    yield f"{'':{NAME}}  {outcome.criterion.heading:<{FIGURE}}  {'':{WORD}}  {axis}".rstrip()
     unmeasured = 0
     for index, point in enumerate(outcome.points):
         entries = outcome.measured.get(index, ())
@@ -122,8 +124,12 @@ def _figure(entry: Measured) -> str:
     value = entry.figure
     if value is None:
         return next(iter(entry.reading.statuses.values()), "no figure")
-    digits = 2 if value.value < 100 else 0  # noqa: PLR2004 - tok/s need no decimals
-    return f"{value.value:.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
+    return f"{_number(value.value)} [{_number(value.low)}, {_number(value.high)}]"
+
+
+def _number(value: float) -> str:
+    """Write a figure; hundreds of tok/s need no decimals."""
+    return f"{value:.2f}" if abs(value) < HUNDRED else f"{value:.0f}"
 
 
 def _range(figures: list[Interval], threshold: float | None) -> tuple[float, float]:

@@ -7,6 +7,7 @@ here knows what a value should be.
 from __future__ import annotations
 
 from eagle3_checks.facts.files import (
+    Corner,
     DraftConfig,
     EmbeddingSeen,
     FileFault,
@@ -31,6 +32,8 @@ from eagle3_checks.facts.measured import (
     SpeedUp,
     Stream,
     Throughput,
+    Trial,
+    Trials,
 )
 from eagle3_checks.facts.parity import (
     Comparison,
@@ -61,6 +64,7 @@ __all__ = [
     "BaselineSeen",
     "CaptureSeen",
     "Comparison",
+    "Corner",
     "Depth",
     "Divergence",
     "DraftConfig",
@@ -95,6 +99,8 @@ __all__ = [
     "Throughput",
     "Tokenizer",
     "TrafficSeen",
+    "Trial",
+    "Trials",
     "TrueStates",
     "Wiring",
     "ZeroRun",

@@ -102,6 +102,40 @@ class Replayed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A replay with one thing changed: what the drafter would reach if it were so."""
+
+    name: str
+    cause: str
+    """Name of the cause that it speaks for."""
+    change: str
+    """What was changed, as in ``rope_theta 10000 in place of 1000000``."""
+    accept_length: float
+    per_position: tuple[float, ...]
+    distance: float | None = None
+    """Share of verify steps, over the prompts that were served, whose number of correct drafts is
+    counted differently; 0 where both agree count for count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trials:
+    """Replays over the same text, with and without changes."""
+
+    prompts: int
+    verify_steps: int
+    unchanged: Trial
+    """The drafter as its files and config state it."""
+    repairs: tuple[Trial, ...] = ()
+    """Changes of the drafter that would mend one fault each."""
+    faults: tuple[Trial, ...] = ()
+    """What a server may do wrong, one thing each."""
+    ablations: tuple[Trial, ...] = ()
+    """The drafter without one of its inputs."""
+    coverage: float = 1.0
+    """Share of the target's tokens that the draft vocabulary holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class BaselineSeen:
     """The recorded run that this one is held against."""
 

@@ -89,9 +89,9 @@ class Asking:
         answers = self._all(self._answer, questions, concurrency)
         return {answer.question.id: answer for answer in answers}
 
-    def scores(self, outputs: Outputs, concurrency: int) -> dict[str, tuple[Score, ...]]:
+    def scores(self, outputs: Outputs) -> dict[str, tuple[Score, ...]]:
         """Score every token of each answer by prefill, by the id of its question."""
-        return dict(self._all(self._score, tuple(outputs.values()), concurrency))
+        return dict(self._all(self._score, tuple(outputs.values()), max(1, len(outputs))))
 
     def _all(
         self, ask: Callable[[Item], Found], items: Sequence[Item], concurrency: int

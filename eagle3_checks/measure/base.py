@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,11 +24,22 @@ class BaseError(RuntimeError):
     """No server without speculation to compare with."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Base:
+    """The target without a drafter, ready."""
+
+    client: Client
+    load: Load
+    names: MetaNames
+
+    def throughput(self) -> Throughput:
+        """Measure its speed once."""
+        return measure_throughput(self.client, self.load, self.names)
+
+
 @contextmanager
-def base_server(
-    profile: Profile, artefacts: Path, load: Load, names: MetaNames
-) -> Iterator[Callable[[], Throughput]]:
-    """Serve the target without a drafter, or attach to one; yields what measures it once.
+def base_server(profile: Profile, artefacts: Path, load: Load, names: MetaNames) -> Iterator[Base]:
+    """Serve the target without a drafter, or attach to one.
 
     Raises BaseError.
     """
@@ -52,7 +63,7 @@ def base_server(
                 running.url, api_key=running.api_key, timeout=profile.server.request_timeout
             )
             try:
-                yield lambda: measure_throughput(client, load, names)
+                yield Base(client, load, names)
             finally:
                 client.close()
     except (ServerStartError, OSError, ValueError) as error:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
 from eagle3_checks.facts import Comparison, Divergence, Parity, ZeroRun
-from eagle3_checks.measure.asking import Asking, Output, Outputs, Score, Scores
+from eagle3_checks.measure.asking import Asking, Output, Outputs, Question, Score, Scores
 from eagle3_checks.measure.client import Client
 from eagle3_checks.measure.kinds import measure_kinds
 from eagle3_checks.measure.prompts import Prompt
@@ -22,41 +23,60 @@ NO_REUSE = (
 )
 
 
-def measure_parity(  # noqa: PLR0913 - what a run consists of
-    client: Client,
-    prompts: Sequence[Prompt],
-    *,
-    new_tokens: int,
-    concurrency: int,
-    first_line: str,
-    dtype: str,
-) -> Parity:
-    """Send each prompt four times, and score the first answers.
+@dataclass
+class ParityRun:
+    """A few prompts, sent again and again to one server."""
 
-    First new to the prefix cache, then twice in the same way, then all at once. `first_line` goes
-    before each prompt and must be new to the server. Raises RequestRefused where the server has no
-    tokenizer.
-    """
-    asking = Asking(client, new_tokens)
-    questions = asking.questions(prompts, first_line)
-    first, second, third = (asking.run(questions) for _ in range(3))
-    together = asking.run(questions, concurrency)
-    scores = asking.scores(first, concurrency)
-    reused = sum(max(0, second[q].cached - first[q].cached) for q in first.keys() & second.keys())
-    return Parity(
-        dtype=dtype,
-        scored=against_scores(first, scores),
-        again=against_each_other(second, third, scores),
-        together=against_each_other(third, together, scores),
-        concurrency=concurrency,
-        cached=against_each_other(first, second, scores)
-        if reused
-        else Comparison(missing=NO_REUSE),
-        cached_tokens=reused,
-        zero_runs=tuple(r for outputs in (first, together) for r in zero_runs(outputs)),
-        kinds=measure_kinds(client, list(third.values())),
-        failures=tuple(asking.failures),
-    )
+    asking: Asking
+    questions: tuple[Question, ...]
+    first: dict[str, Output]
+    """Answers to prompts that were new to the prefix cache."""
+    scores: dict[str, tuple[Score, ...]]
+    """The target's of the first answers."""
+
+    @classmethod
+    def of(
+        cls, client: Client, prompts: Sequence[Prompt], *, new_tokens: int, first_line: str
+    ) -> ParityRun:
+        """Send each prompt once, below a first line that is new to the server; score the answers.
+
+        Raises RequestRefused where the server has no tokenizer.
+        """
+        asking = Asking(client, new_tokens)
+        questions = asking.questions(prompts, first_line)
+        first = asking.run(questions)
+        return cls(asking, questions, first, asking.scores(first))
+
+    def parity(self, dtype: str) -> Parity:
+        """Send each prompt three times more, twice in the same way, then all at once."""
+        first, concurrency = self.first, max(1, len(self.questions))
+        second, third = self.asking.run(self.questions), self.asking.run(self.questions)
+        together = self.asking.run(self.questions, concurrency)
+        both = first.keys() & second.keys()
+        reused = sum(max(0, second[name].cached - first[name].cached) for name in both)
+        cached = Comparison(missing=NO_REUSE)
+        if reused:
+            cached = against_each_other(first, second, self.scores)
+        return Parity(
+            dtype=dtype,
+            scored=against_scores(first, self.scores),
+            again=against_each_other(second, third, self.scores),
+            together=against_each_other(third, together, self.scores),
+            concurrency=concurrency,
+            cached=cached,
+            cached_tokens=reused,
+            zero_runs=tuple(r for outputs in (first, together) for r in zero_runs(outputs)),
+            kinds=measure_kinds(self.asking.client, list(third.values())),
+            failures=tuple(self.asking.failures),
+        )
+
+    def against(self, client: Client) -> Comparison:
+        """Send the prompts to another server, and hold its answers against the first ones."""
+        other = Asking(client, self.asking.new_tokens)
+        answers = other.run(self.questions)
+        if not answers and other.failures:
+            return Comparison(missing=other.failures[0])
+        return against_each_other(self.first, answers, self.scores)
 
 
 def first_line(*, launched: bool) -> str:

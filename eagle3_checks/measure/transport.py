@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import select
 import socket
+import ssl
 import threading
 import time
 from collections import deque
@@ -17,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from urllib.parse import urlsplit
+
+from eagle3_checks.server.http import ca_file
 
 CONNECT_SECONDS = 5.0
 """A server that lives takes a connection at once, however busy it is."""
@@ -42,8 +45,9 @@ class Transport:
     def __init__(self, url: str, *, api_key: str = "", timeout: float = 300.0) -> None:
         """`timeout` is the longest silence of the server, in seconds."""
         parts = urlsplit(url)
-        secure = parts.scheme == "https"
-        self._kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        self._secure: ssl.SSLContext | None = None
+        if parts.scheme == "https":
+            self._secure = ssl.create_default_context(cafile=ca_file() or None)
         self._host = parts.hostname or ""
         self._port = parts.port
         self._prefix = parts.path.rstrip("/")
@@ -108,6 +112,7 @@ class Transport:
                 for event in whole:
                     if event.startswith(b"data:"):
                         yield now, event[5:].strip()
+            self._refuse_aborted()  # an answer that is broken off ends like any other
 
     @contextmanager
     def _request(
@@ -154,7 +159,12 @@ class Transport:
             connection.close()
 
     def _new(self) -> http.client.HTTPConnection:
-        return self._kind(self._host, self._port, timeout=min(self._timeout, CONNECT_SECONDS))
+        limit = min(self._timeout, CONNECT_SECONDS)
+        if self._secure is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=limit)
+        return http.client.HTTPSConnection(
+            self._host, self._port, timeout=limit, context=self._secure
+        )
 
     def _started(self, connection: http.client.HTTPConnection) -> http.client.HTTPConnection:
         """Count a request; the silence of a server begins with what it is asked."""

@@ -54,12 +54,13 @@ class Trees:
 def draft_trees(
     drafter: Drafter, aux: Tensor, tokens: Tensor, roots: Tensor, speculation: Speculation
 ) -> Trees:
-    """Draft from some positions of a text: tokens [T], their aux states [T, K*Ht], roots [R].
+    """Draft from some positions of a text: tokens [T], their aux states, roots [R].
 
-    Root t knows the tokens up to t + 1, and the aux states up to t. It drafts for t + 2 and on.
+    Root t knows the tokens up to t + 1, and the aux states up to t. It drafts for t + 2 and on. The
+    last token's state is not needed: aux are [T, K*Ht] or [T - 1, K*Ht].
     """
     topk = speculation.topk
-    states, fed = drafter.fuse(aux[None, :-1]), tokens[None, 1:]
+    states, fed = drafter.fuse(aux[None, : len(tokens) - 1]), tokens[None, 1:]
     memory = drafter.begin(roots.repeat_interleave(topk))
     normed, states = drafter.advance(fed, states, 0, memory)
     logits, hidden = drafter.lm_head(normed[0, roots])[:, None], states[0, roots][:, None]

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from eagle3_checks.reference.borrowed import borrowed_weights, read_rows
 from eagle3_checks.reference.checkpoint import WeightsError, load_drafter
 from eagle3_checks.reference.drafter_config import NotComputedError
 from eagle3_checks.reference.greedy import Encoder, GreedyTarget, TargetError
 from eagle3_checks.reference.replay import Text, counted, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from eagle3_checks.facts import RequestSample
@@ -23,7 +24,16 @@ if TYPE_CHECKING:
     from eagle3_checks.reference.drafting import Trees
     from eagle3_checks.reference.replay import Verified
 
-__all__ = ["Asked", "NotComputedError", "Plan", "TargetError", "WeightsError", "from_transformers"]
+__all__ = [
+    "Asked",
+    "NotComputedError",
+    "Plan",
+    "Stored",
+    "TargetError",
+    "WeightsError",
+    "from_states",
+    "from_transformers",
+]
 
 BATCH = 16
 """Prompts of one length that the target continues at once."""
@@ -82,6 +92,39 @@ def verified(
     for text in _texts(plan, asked, target, drafter):
         trees, walk = verify(drafter, text, plan.speculation, plan.new_tokens, plan.ends)
         yield counted(text, walk, plan.speculation, plan.new_tokens), trees, walk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A text and its states in a file: float32, little-endian, a row a position but the last."""
+
+    prompt_id: str
+    prompt_set: str
+    tokens: tuple[int, ...]
+    prompt_tokens: int
+    width: int
+    path: Path
+
+
+def from_states(plan: Plan, stored: Iterable[Stored]) -> Iterator[RequestSample]:
+    """Yield the counts of each prompt, its text and states being those in the files.
+
+    Raises NotComputedError and WeightsError.
+    """
+    embedding, head = borrowed_weights(plan.target)
+    dtype = getattr(torch, plan.dtype)
+    drafter = load_drafter(plan.drafter, embedding, head=head, dtype=dtype, device=plan.device)
+    for one in stored:
+        check_width(one.width, drafter)
+        text = Text(
+            prompt_id=one.prompt_id,
+            prompt_set=one.prompt_set,
+            tokens=torch.tensor(one.tokens),
+            prompt_tokens=one.prompt_tokens,
+            aux=read_rows(one.path, len(one.tokens) - 1, one.width),
+        )
+        _, walk = verify(drafter, text, plan.speculation, plan.new_tokens, plan.ends)
+        yield counted(text, walk, plan.speculation, plan.new_tokens)
 
 
 def _texts(

@@ -32,7 +32,7 @@ class Text:
     """[T]: `prompt_tokens` of the prompt, then the continuation; `steps` more than are counted."""
     prompt_tokens: int
     aux: Tensor
-    """[T, K*Ht]: the states that the target hands over at each position, concatenated."""
+    """[T or T - 1, K*Ht]: the states that the target hands over at each position, concatenated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,10 @@ def suite_properties(result: Mapping[str, Any]) -> Iterator[Property]:
     if drafter_hash:
         yield PREFIX + "drafter_hash", str(drafter_hash)
     if result["causes"]:
-        yield PREFIX + "causes", " ".join(cause["code"] for cause in result["causes"])
+        codes = dict.fromkeys(cause["code"] for cause in result["causes"])
+        yield PREFIX + "causes", " ".join(codes)
+        named = (f"{cause['name']} ({cause['confidence']})" for cause in result["causes"])
+        yield PREFIX + "diagnosis", ", ".join(named)
     measured = result["measurements"].get("acceptance") or {}
     length = measured.get("accept_length")
     if length:

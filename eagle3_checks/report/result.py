@@ -17,9 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eagle3_checks.diagnosis import Evidence, Subject, diagnose
 from eagle3_checks.profile import Resolved
 from eagle3_checks.settings import flatten
-from eagle3_checks.verdict import Finding, Verdict, rank_causes
+from eagle3_checks.verdict import Cause, Finding, Verdict
 
 if TYPE_CHECKING:
     from eagle3_checks.server.redact import Redactor
@@ -38,9 +39,15 @@ def build_result(  # noqa: PLR0913 - the parts of a result
     environment: Mapping[str, Any] | None = None,
     resolved: Resolved | None = None,
     reproduce: str = "",
+    causes: Iterable[Cause] | None = None,
 ) -> Result:
-    """Assemble a result; every value is plain JSON."""
+    """Assemble a result; every value is plain JSON.
+
+    Where no causes are given, they are found among the findings alone.
+    """
     found = tuple(findings)
+    if causes is None:
+        causes = diagnose(Evidence(findings=found, subject=subject_of(subject, reproduce)))
     return {
         "schema_version": SCHEMA_VERSION,
         "tool_version": tool_version(),
@@ -49,11 +56,26 @@ def build_result(  # noqa: PLR0913 - the parts of a result
         "verdict": verdict.value,
         "findings": [plain(f) for f in found],
         "measurements": plain(measurements or {}),
-        "causes": [plain(c) for c in rank_causes(found)],
+        "causes": [_cause(c) for c in causes],
         "environment": plain(environment or {}) | {"python": platform.python_version()},
         "profile": _profile(resolved),
         "reproduce": _masked(reproduce),
     }
+
+
+def subject_of(subject: Mapping[str, Any], reproduce: str = "") -> Subject:
+    """Return what is judged as it stands in the commands of a diagnosis."""
+    known = {
+        "drafter": subject.get("drafter"),
+        "target": subject.get("target"),
+        "gate": reproduce,
+    }
+    return Subject(**{name: str(value) for name, value in known.items() if value})
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    told: dict[str, Any] = plain(cause)
+    return {**told, "try": told.pop("next_steps")}
 
 
 def tool_version() -> str:

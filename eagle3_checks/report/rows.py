@@ -70,14 +70,25 @@ def because(finding: Mapping[str, Any], result: Mapping[str, Any]) -> Mapping[st
     """Return the ranked cause that stands nearest to the root before a finding, if any."""
     if finding["family"] not in (*SYMPTOMS, "WIR") or finding["status"] != "fail":
         return None
+    if finding["family"] == "SPD":
+        low = (f for f in result["findings"] if f["family"] == "ACC" and is_error(f))
+        slow_for: Mapping[str, Any] | None = next(low, None)
+        if slow_for and not any(c["confidence"] == "proven" for c in result["causes"]):
+            return slow_for
     errors = {f["code"] for f in result["findings"] if f["severity"] == "error"}
     for cause in result["causes"]:  # ranked, and the errors first
         if cause["code"] == finding["code"]:
             return None
-        if cause["code"] in errors and cause["code"][:3] != finding["family"]:
+        sure = cause["confidence"] != "suspected" and cause["code"] in errors
+        if sure and cause["code"][:3] != finding["family"]:
             known: Mapping[str, Any] = cause
             return known
     return None
+
+
+def is_error(finding: Mapping[str, Any]) -> bool:
+    """Whether a finding alone makes the verdict fail."""
+    return bool(finding["status"] == "fail" and finding["severity"] == "error")
 
 
 def reproduce(command: str, code: str) -> str:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from eagle3_checks.report.rows import grouped, interval, positions, rows
+from eagle3_checks.report.rows import clause, grouped, interval, positions, rows
 from eagle3_checks.report.text import counts, label_of, lead
 
 WIDTH = 79
 INDENT = "  "
 LABEL = 11
 NARROWEST = 40
+SHOWN = 3
+"""Causes without proof that are told with their evidence; the result has all."""
 GLUE = "\u00a0"
 """Stands for a blank that must not break, as in ``19 876``, while lines are wrapped."""
 
@@ -47,14 +49,19 @@ def lines(
     result: Mapping[str, Any], *, width: int = WIDTH, verbose: bool = False
 ) -> Iterator[Text]:
     """Yield the report line by line: subject, figures, findings, verdict."""
+    yield from overview(result, width)
+    yield from _findings(result, width, verbose=verbose)
+    yield Text("")
+    yield from _verdict(result, width)
+
+
+def overview(result: Mapping[str, Any], width: int) -> Iterator[Text]:
+    """Yield what was judged and what was measured, without findings and verdict."""
     yield from _subject(result, width)
     figures = list(_figures(result["measurements"], width))
     if figures:
         yield Text("")
         yield from figures
-    yield from _findings(result, width, verbose=verbose)
-    yield Text("")
-    yield from _verdict(result, width)
 
 
 def _subject(result: Mapping[str, Any], width: int) -> Iterator[Text]:
@@ -71,8 +78,10 @@ def _figures(measured: Mapping[str, Any], width: int) -> Iterator[Text]:
     acceptance = measured.get("acceptance")
     yield from _rows("accept", _acceptance(acceptance) if acceptance else (), width)
     yield from _rows("replay", _replay(measured), width)
+    parity = measured.get("parity")
+    yield from _rows("answers", _parity(parity) if parity else (), width)
     throughput = measured.get("throughput")
-    yield from _rows("baseline", _baseline(measured.get("baseline") or {}), width)
+    yield from _rows("baseline", _baseline(measured), width)
     yield from _rows("speed", map(_speed, throughput["streams"]) if throughput else (), width)
     yield from _rows("speed-up", _speed_ups(throughput) if throughput else (), width)
     took = measured.get("stage_seconds")
@@ -134,14 +143,40 @@ def _replay(measured: Mapping[str, Any]) -> Iterator[str]:
     yield f"offline, on aux states from {source}"
 
 
-def _baseline(seen: Mapping[str, Any]) -> Iterator[str]:
-    if seen.get("accept_length") is not None:
-        parts = (
-            f"{seen['accept_length']:.2f}",
-            seen.get("recorded", "")[:10],
-            seen.get("path", ""),
+def _parity(parity: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many tokens are the target's own; what differs stands among the findings."""
+    scored = parity["scored"]
+    own = scored["tokens"] - len(scored["divergences"])
+    if scored["tokens"]:
+        yield f"{grouped(own)} of {grouped(scored['tokens'])} tokens are the target's own choice"
+    runs = {"again": "in a second run", "together": "in company", "cached": "from the cache"}
+    same = [told for run, told in runs.items() if _alike(parity[run])]
+    if same:
+        yield f"the same {', '.join(same)}"
+
+
+def _alike(run: Mapping[str, Any]) -> bool:
+    return bool(run["tokens"]) and not run["divergences"]
+
+
+def _baseline(measured: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what was recorded, or what was compared with what."""
+    seen = measured.get("baseline") or {}
+    if seen.get("accept_length") is None:
+        return
+    states = {"written": "recorded by this run", "updated": "replaced by this run"}
+    state = states.get(seen["state"], f"of {seen.get('recorded', '')[:10]}")
+    yield f"{seen['accept_length']:.2f} {state}   {seen.get('path', '')}".rstrip()
+    judged = (measured.get("judgements") or {}).get("baseline")
+    if judged and seen["state"] not in states:
+        change = judged["interval"]
+        ends = ", ".join(
+            "none" if e is None else f"{e:+.1%}" for e in (change["low"], change["high"])
         )
-        yield "   ".join(filter(None, parts))
+        told = (
+            f"{judged['value']:+.1%} [{ends}] {change['level']:.0%}   {judged['prompts']} prompts"
+        )
+        yield told.replace("%", " %")
 
 
 def _speed(stream: Mapping[str, Any]) -> str:
@@ -162,9 +197,10 @@ def _speed_ups(throughput: Mapping[str, Any]) -> Iterator[str]:
     end = throughput.get("break_even")
     if end is not None:
         yield f"speculation pays below about {end:.1f} streams"
-    elif ups:
-        paid = all(up["ratio"]["value"] >= 1 for up in ups)
-        yield f"speculation paid at {'every' if paid else 'no'} concurrency measured"
+        return
+    paid = {up["ratio"]["value"] >= 1 for up in ups}
+    if len(paid) == 1:
+        yield f"speculation paid at {'every' if paid == {True} else 'no'} concurrency measured"
 
 
 def _streams(concurrency: int) -> str:
@@ -220,9 +256,31 @@ def _verdict(result: Mapping[str, Any], width: int) -> Iterator[Text]:
     if blocked:
         yield _row("unmeasured", blocked, width)
     if verdict == "fail" and result["causes"]:
-        yield _row("cause", " ".join(lead(result)), width)
+        yield from _causes(result, width)
     if result.get("reproduce") and verdict != "pass":
         yield Text("reproduce".ljust(LABEL) + result["reproduce"])  # whole, to be copied
+
+
+def _causes(result: Mapping[str, Any], width: int) -> Iterator[Text]:
+    """Yield the cause that a rule found, or those it did not, with evidence and what to try."""
+    causes: Sequence[Mapping[str, Any]] = result["causes"]
+    proven = causes[0]["confidence"] == "proven"
+    messages = {(f["code"], f["message"]) for f in result["findings"]}
+    if proven and (causes[0]["code"], causes[0]["message"]) in messages:
+        yield _row("cause", " ".join(lead(result)), width)
+        return
+    yield _row("cause", "by replay:" if proven else "not proven; the likeliest first:", width)
+    for number, cause in enumerate(causes[: 1 if proven else SHOWN], start=1):
+        told = f"{cause['name']} ({cause['confidence']}): {clause(cause['message'])}"
+        yield _row("", f"{number}. {told}", width, indent=LABEL)
+        rows = [("for", text) for text in cause["evidence_for"]]
+        rows += [("against", text) for text in cause["evidence_against"]]
+        for label, text in rows:
+            yield _row(" " * LABEL + label, text, width, indent=2 * LABEL)
+        for step in cause["try"]:
+            yield _row(" " * LABEL + "try", step["what"], width, indent=2 * LABEL)
+            if step["command"]:
+                yield Text(" " * 2 * LABEL + step["command"])  # whole, to be copied
 
 
 def _rows(label: str, texts: Iterable[str], width: int) -> Iterator[Text]:

@@ -49,11 +49,19 @@ class Lead(NamedTuple):
     text: str
 
 
+def _cause(cause: Mapping[str, Any], findings: Sequence[Mapping[str, Any]]) -> Lead:
+    """Name the first cause, and how sure it is where a rule has not found it."""
+    told = clause(cause["message"])
+    if any(clause(f["message"]) == told for f in findings if f["code"] == cause["code"]):
+        return Lead(cause["code"], told)
+    return Lead(cause["code"], f"{cause['confidence']}: {told}")
+
+
 def lead(result: Mapping[str, Any]) -> Lead:
     """Say in one sentence why the verdict is what it is."""
     verdict, causes = result["verdict"], result["causes"]
     if verdict == "fail" and causes:
-        return Lead(causes[0]["code"], clause(causes[0]["message"]))
+        return _cause(causes[0], result["findings"])
     doubts = [f for f in result["findings"] if f["status"] == "inconclusive"]
     if verdict == "inconclusive" and doubts:
         return Lead(doubts[0]["code"], clause(doubts[0]["message"]))

@@ -19,6 +19,8 @@ from eagle3_checks.contract.version import Contract
 from eagle3_checks.facts import (
     Acceptance,
     BaselineSeen,
+    Comparison,
+    Corner,
     DraftConfig,
     Looping,
     Manifest,
@@ -54,11 +56,13 @@ class Facts:
     server: ServerSeen | None = None
     wiring: Wiring | None = None
     true_states: TrueStates | None = None
+    corners: Mapping[str, Corner] | None = None
     acceptance: Acceptance | None = None
     judgements: Judgements | None = None
     baseline: BaselineSeen | None = None
     parity: Parity | None = None
     looping: Looping | None = None
+    against_plain: Comparison | None = None
     throughput: Throughput | None = None
     compared: Throughput | None = None
     hardware: str | None = None
@@ -79,11 +83,13 @@ WHERE_FROM: Mapping[str, str] = {
     "values": "--values",
     "server": "a running server",
     "wiring": "the probe inside a launched server",
+    "corners": "the drafter's weights",
     "true_states": "the target's true hidden states",
     "acceptance": "measured acceptance",
     "judgements": "what is certain of the measured acceptance",
     "baseline": "a recorded run (--eagle3-baseline)",
     "parity": "answers that were looked at for losslessness",
+    "against_plain": "answers of a server without speculation (--eagle3-compare-base)",
     "looping": "the answers by which acceptance was measured",
     "throughput": "measured throughput",
     "compared": "throughput against a server without speculation (--eagle3-compare-base)",

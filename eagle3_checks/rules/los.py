@@ -122,6 +122,29 @@ def _evidence(seen: Divergence) -> dict[str, object]:
     }
 
 
+class LOS002(Rule):
+    """The answers are those of a server that does not speculate."""
+
+    title = "The answers are those of a server without speculation"
+    why = (
+        "The target alone is the measure of what must be answered. This needs a second server, and "
+        "also finds what prefill on the same one cannot: keys and values that went wrong before."
+    )
+    fix = "Look at LOS001 and LOS003 first: a target that answers by chance differs here too."
+    references = (DOCS,)
+    requires = ("SRV002",)
+
+    @staticmethod
+    def check(parity: Parity, against_plain: Comparison) -> Outcome:
+        """Compare the first answers, token by token."""
+        return judged(
+            against_plain,
+            parity,
+            "from a server without speculation",
+            "are the same without speculation",
+        )
+
+
 class LOS003(Rule):
     """The same requests twice bring the same answers."""
 
@@ -197,7 +220,7 @@ class LOS006(Rule):
         "Logits that are not numbers, buffers that were never written, and a broken verification "
         "all end in token 0, which many tokenizers print as an exclamation mark."
     )
-    fix = "Look for NaN in the server's log (--enable-nan-detection), and at the attention backend."
+    fix = "Look for NaN (SGLANG_ENABLE_NAN_LOGITS_CHECK=1), and try another attention backend."
     references = (DOCS, GREEDY)
     requires = ("SRV002",)
 
@@ -219,4 +242,4 @@ class LOS006(Rule):
         )
 
 
-RULES: tuple[type[Rule], ...] = (LOS000, LOS001, LOS003, LOS004, LOS005, LOS006)
+RULES: tuple[type[Rule], ...] = (LOS000, LOS001, LOS002, LOS003, LOS004, LOS005, LOS006)

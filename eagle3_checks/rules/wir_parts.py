@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from eagle3_checks.contract.replay import State, replay
 from eagle3_checks.contract.version import Contract, ContractError
-from eagle3_checks.facts import DraftConfig, HeadsSeen, Manifest, StatesSeen, Wiring
+from eagle3_checks.facts import DraftConfig, HeadsSeen, LoadSeen, Manifest, StatesSeen, Wiring
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
 from eagle3_checks.rules.states import distance
-from eagle3_checks.rules.text import counted, listed
+from eagle3_checks.rules.text import counted, ids, listed
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 RANKS_DIFFER = 1e-3
 """Share by which the aux states of two ranks may differ: both hold the same sum."""
+SHOWN = 4
+"""Ranks that a message tells of."""
 DOCS = "docs/wiring.md"
 
 
@@ -25,7 +27,7 @@ class WIR005(Rule):
         "The drafter runs on every rank over the same states. Ranks that loaded other tensors, or "
         "took a state before it was summed over all of them, spoil each other's drafts."
     )
-    fix = "Serve with --tp-size 1, or with --disable-flashinfer-allreduce-fusion, and compare."
+    fix = "Serve with --tp-size 1, or with --enforce-disable-flashinfer-allreduce-fusion."
     references = (DOCS, "https://github.com/sgl-project/sglang/pull/28343")
 
     @staticmethod
@@ -45,30 +47,35 @@ class WIR005(Rule):
 
 
 def _differences(wiring: Wiring, ranks: Sequence[int]) -> Iterator[tuple[str, str]]:
-    loads = {
-        rank: sorted(
-            (load.model_class, sorted({*load.unwritten} - {*load.shared}), load.partly)
-            for load in wiring.loads
-            if load.rank == rank
-        )
-        for rank in ranks
+    loads = {rank: _unset([x for x in wiring.loads if x.rank == rank]) for rank in ranks}
+    captures = {
+        rank: sorted({c.layers for c in wiring.captures if c.rank == rank}) for rank in ranks
     }
-    captures = {rank: {c.layers for c in wiring.captures if c.rank == rank} for rank in ranks}
-    for what, facts in (("what was loaded", loads), ("what is captured", captures)):
-        groups = {str(value) for value in facts.values()}
-        if len(groups) > 1:
-            yield what, "; ".join(f"rank {r}: {facts[r]}" for r in ranks[:4])
+    layers = {rank: "; ".join(map(ids, seen)) or "none" for rank, seen in captures.items()}
+    for what, by_rank in (("what was loaded", loads), ("what is captured", layers)):
+        if len(set(by_rank.values())) > 1:
+            yield what, "; ".join(f"rank {rank}: {by_rank[rank]}" for rank in ranks[:SHOWN])
     first: dict[tuple[int, ...], StatesSeen] = {}
     for seen in sorted(wiring.states, key=lambda s: s.rank):
         known = first.setdefault(seen.tokens, seen)
         apart = [distance(a.rows, b.rows) for a, b in zip(seen.states, known.states, strict=False)]
         if max(apart, default=0.0) > RANKS_DIFFER:
-            told = (
+            apart_by = (
                 f"rank {seen.rank} and rank {known.rank} by {100 * max(apart):.2g} %, as where a "
                 "state is taken before its all-reduce"
             )
-            yield "an aux state", told
+            yield "an aux state", apart_by
             return
+
+
+def _unset(loads: Sequence[LoadSeen]) -> str:
+    """Say which parameters a rank's drafter was left without."""
+    if not loads:
+        return "no drafter"
+    names = sorted({n for load in loads for n in (*load.unwritten, *load.partly)})
+    shared = {n for load in loads for n in load.shared}
+    unset = [n for n in names if n not in shared]
+    return f"{listed(unset)} unset" if unset else "all set"
 
 
 class WIR006(Rule):

@@ -61,7 +61,8 @@ def build_command(
     server, spec = profile.server, profile.speculation
     given = {name for name, _ in flags(server.args)}
     for flag in sorted(given & _STATED.keys()):
-        raise FlagError(f"server.args gives {flag}; set {_STATED[flag]} instead")
+        if profile.drafter.path or not flag.startswith("--speculative-"):
+            raise FlagError(f"server.args gives {flag}; set {_STATED[flag]} instead")
     if device == "cpu" and server.tp > 1:
         raise FlagError(
             f"server.tp is {server.tp}, but the CPU engine serves one rank only: SGLang's group "

@@ -144,18 +144,18 @@ class Guarded:
     def close(self) -> None:
         """Do what is left to do once the processes are gone."""
 
-    def stop(self, *, abort: bool = False) -> None:
+    def stop(self, how: bytes = watchdog.STOP) -> None:
         """End the server and everything it started; return once all are gone.
 
-        `abort` has its Python processes write their stacks to the log before they are killed.
-        Raises RuntimeError where processes are left after SIGKILL.
+        `how` may have its Python processes write their stacks to the log before they are killed
+        (``watchdog.ABORT``, ``DUMP``). Raises RuntimeError where processes are left after SIGKILL.
         """
         with self._stopping:
             if self._control >= 0:
                 # First of all, so that a second Ctrl-C below changes nothing; written and not
                 # only closed, since a forked child of this process may hold a copy of the pipe.
                 with contextlib.suppress(BrokenPipeError):
-                    os.write(self._control, b"abort\n" if abort else b"stop\n")
+                    os.write(self._control, how + b"\n")
                 os.close(self._control)
                 self._control = -1
         ended = self._ended.wait(self._longest_end())

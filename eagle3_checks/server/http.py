@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from http import HTTPStatus
 from typing import Any, Self
@@ -27,6 +28,12 @@ class AnswerError(RuntimeError):
         self.status = status
 
 
+def ca_file() -> str:
+    """Return the file of authorities that the environment names for https, or nothing."""
+    names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+    return next((os.environ[name] for name in names if os.environ.get(name)), "")
+
+
 class Endpoint:
     """One server's URL, spoken to directly: proxies of the environment are passed over."""
 
@@ -39,6 +46,7 @@ class Endpoint:
         self.url = url.rstrip("/")
         self._session = requests.Session()
         self._session.trust_env = False
+        self._session.verify = ca_file() or True
         if api_key:
             self._session.headers["Authorization"] = f"Bearer {api_key}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -26,9 +27,10 @@ def identity(info: Mapping[str, Any]) -> dict[str, Any]:
     told = {**(model if isinstance(model, dict) else {}), **info}
     kept = {key: told[key] for key in _KEPT if told.get(key) is not None}
     states = info.get("internal_states")
-    first = states[0] if isinstance(states, list) and states else None
-    if isinstance(first, dict) and first.get("startup_time") is not None:
-        kept[START] = first["startup_time"]
+    listed = states if isinstance(states, list) else []
+    starts = [s["startup_time"] for s in listed if isinstance(s, dict) and "startup_time" in s]
+    if starts:  # of each scheduler, which answer in any order
+        kept[START] = sorted(json.dumps(start, sort_keys=True) for start in starts)
     return kept
 
 

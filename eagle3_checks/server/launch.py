@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import os
 import re
+import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from eagle3_checks.server.leftovers import temporary_prefix
 from eagle3_checks.server.ports import ReservedPort
 from eagle3_checks.server.running import RunningServer, Tell, nobody
 from eagle3_checks.server.slots import own_folder, take
+from eagle3_checks.server.vital import gpu_memory, wait_released
 from eagle3_checks.server.watchdog import Pace
 
 # Room for the names of sockets that SGLang puts there: unix(7) allows 107 bytes in all.
@@ -85,10 +87,15 @@ def _launch(
         base = os.environ | slot.environment(device)
         environment = build_environment(profile, device=device, probe_prefix=prefix, base=base)
         environment[RUN_ID] = run_id
-        temporary = _temporary(profile, environment, run_id)
         gpus = gpus_of(environment)
+        command = build_command(profile, port=port.port, device=device, gpus=gpus)
+        temporary = _temporary(profile, environment, run_id)
+        if temporary:
+            stack.callback(shutil.rmtree, temporary, ignore_errors=True)
+        if device == "cuda":
+            stack.callback(wait_released, gpu_memory(), gpus)
         running = RunningServer(
-            command=build_command(profile, port=port.port, device=device, gpus=gpus),
+            command=command,
             environment=environment,
             url=_url(profile.server.host, port.port),
             api_key=api_key(profile, os.environ),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shlex
 import shutil
 import signal
 import tempfile
@@ -15,6 +17,8 @@ from eagle3_checks.server.flags import RUN_ID
 from eagle3_checks.server.redact import Redactor
 
 _SWEEP_SECONDS = 10.0
+FRESH_SECONDS = 60.0
+"""A younger folder may be that of a launch that has not started its process yet."""
 _POLL_SECONDS = 0.05
 
 
@@ -45,6 +49,48 @@ def leftovers(run_id: str | None = None) -> tuple[Leftover, ...]:
                     Leftover(pid=int(entry.name), cmdline=" ".join(command), run_id=seen[0])
                 )
     return tuple(sorted(found, key=lambda left: left.pid))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remains:
+    """What earlier runs left on this machine, their owners gone."""
+
+    processes: tuple[Leftover, ...]
+    folders: tuple[Path, ...]
+
+    @property
+    def command(self) -> str:
+        """The shell command that removes them."""
+        parts = []
+        if self.processes:
+            parts.append("kill -9 " + " ".join(str(left.pid) for left in self.processes))
+        if self.folders:
+            parts.append("rm -r " + " ".join(shlex.quote(str(f)) for f in self.folders))
+        return " && ".join(parts)
+
+
+def remains() -> Remains:
+    """Return what no living gate owns: processes, and temporary folders of launches."""
+    found = leftovers()
+    owned = {left.run_id for left in found if _owner_lives(left)}
+    running = {temporary_prefix(left.run_id) for left in found}
+    folders = [
+        folder
+        for folder in sorted(Path(tempfile.gettempdir()).glob("e3-????????-*"))
+        if folder.is_dir()
+        and time.time() - folder.stat().st_mtime > FRESH_SECONDS
+        and not folder.name.startswith(tuple(running))
+    ]
+    return Remains(
+        processes=tuple(left for left in found if left.run_id not in owned),
+        folders=tuple(folder for folder in folders if folder.stat().st_uid == os.getuid()),
+    )
+
+
+def _owner_lives(left: Leftover) -> bool:
+    """Whether this is the watchdog of a launch whose owner still runs."""
+    owner = re.search(r"watchdog\.py .*--owner=(\d+)", left.cmdline)
+    return owner is not None and Path(f"/proc/{owner[1]}").exists()
 
 
 def sweep(run_id: str) -> tuple[Leftover, ...]:

@@ -138,6 +138,10 @@ def _health(endpoint: Endpoint, seconds: float) -> int:
         return endpoint.health(seconds)
     except requests.Timeout as error:
         raise _NotYetError(f"{where}, which did not answer within {seconds:.0f} s") from error
+    except requests.exceptions.SSLError as error:
+        raise ServerStartError(
+            f"{where}: its certificate is not trusted; name its authority in SSL_CERT_FILE: {error}"
+        ) from error
     except requests.RequestException as error:
         raise _NotYetError(f"{where}, which refuses connections") from error
 

@@ -137,11 +137,11 @@ class RunningServer(Guarded):
         """Take the stacks of a stuck server, end it, and tell where it stood."""
         self.failed(error)
         error.stacks = self.standing()
-        self.stop(abort=True)
+        self.stop(watchdog.ABORT if error.stacks else watchdog.DUMP)
         lines = tuple(self.lines())
-        if not error.stacks:  # some write theirs only when they are aborted
+        if not error.stacks:
             error.stacks = tuple(map(str, told("\n".join(lines))))[:MOST_STACKS]
-        error.symptoms = symptoms([error.problem, *lines])
+        error.symptoms = symptoms([error.problem, *lines, *error.stacks])
         return error
 
     def _check_listener(self) -> None:
@@ -238,6 +238,10 @@ class RunningServer(Guarded):
         halted = [f"{process} and could not say" for process in tree if process.halted]
         stacks = [str(stack) for stack in stacks_of(tree, self.log)]
         return tuple(self.redactor.text(line) for line in (*halted, *stacks))[:MOST_STACKS]
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of all the server's living processes."""
+        return sum(process.cpu_seconds for process in self.processes())
 
     def clues(self, *, hung: bool) -> tuple[str, ...]:
         """Return likely causes from the log and, of a hung server, where its threads stand."""

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import os
 import re
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,8 +26,14 @@ IDLE_SHARE = 0.02
 """Share of one core below which a process tree does nothing but be asked whether it is ready."""
 LEAST_CPU_SECONDS = 0.2
 LEAST_MEMORY = MIB
+MOST_BYTES = MIB
+"""Of a log that grew by more since it was last read, the rest is passed over."""
 GPU_EVERY = 10.0
+RELEASE_SECONDS = 30.0
+SPARE_MIB = 512
+"""What others on the GPU may take meanwhile."""
 _GPU_SECONDS = 10.0
+_log = logging.getLogger(__name__)
 _ECHO = re.compile(rb'"(?:GET|POST) /(?:health|health_generate|generate) HTTP')
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -99,9 +107,12 @@ class LogLines:
     def count(self) -> int:
         """Return the number of whole lines that are no echo of the wait for readiness."""
         with contextlib.suppress(OSError), self._log.open("rb") as log:
+            size = os.fstat(log.fileno()).st_size  # a flooded log grows faster than it is read
+            if size - self._offset > MOST_BYTES:
+                self._offset = size - MOST_BYTES
             log.seek(self._offset)
             for line in log:
-                if not line.endswith(b"\n"):
+                if self._offset >= size or not line.endswith(b"\n"):
                     break
                 self._offset += len(line)
                 self._lines += not _ECHO.search(line)
@@ -121,17 +132,45 @@ def signs(root: int, lines: LogLines) -> Signs:
 
 def gpu_memory() -> tuple[int, ...]:
     """Return the MiB in use on each GPU of this machine; empty without ``nvidia-smi``."""
+    try:
+        return tuple(int(line) for line in ask_gpus("memory.used"))
+    except ValueError:
+        return ()
+
+
+def wait_released(before: tuple[int, ...], gpus: str, *, seconds: float = RELEASE_SECONDS) -> None:
+    """Wait until the GPUs hold no more than before the launch; warn of those that still do.
+
+    The driver gives memory back some time after the last process has ended; the next server would
+    find too little. `gpus` is ``all`` or indices, as in CUDA_VISIBLE_DEVICES.
+    """
+    own = range(len(before)) if not gpus.replace(",", "").isdigit() else map(int, gpus.split(","))
+    mine = [index for index in own if index < len(before)]
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while mine:
+        now = gpu_memory()
+        mine = [i for i in mine if i < len(now) and now[i] > before[i] + SPARE_MIB]
+        if mine and time.monotonic() >= deadline:
+            held = ", ".join(f"GPU {i} {now[i] - before[i]} MiB" for i in mine)
+            _log.warning("memory is held although the server has ended: %s (nvidia-smi)", held)
+            return
+        pause.wait(1.0 if mine else 0.0)
+
+
+def ask_gpus(query: str) -> tuple[str, ...]:
+    """Return a line for each GPU from ``nvidia-smi --query-gpu``; empty where it has none."""
     tool = _nvidia_smi()
     if not tool:
         return ()
-    words = [tool, "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+    words = [tool, f"--query-gpu={query}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(  # noqa: S603 - the driver's own tool
             words, capture_output=True, text=True, timeout=_GPU_SECONDS, check=False
         )
-        return tuple(int(line) for line in done.stdout.split())
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired):
         return ()
+    return tuple(done.stdout.splitlines()) if done.returncode == 0 else ()
 
 
 @functools.cache

@@ -37,6 +37,8 @@ IN_MOVED_TO = 0x80
 KILL_SECONDS = 30.0
 """How long SIGKILL is repeated; a process in uninterruptible sleep (a hung driver) outlives it."""
 STOP_COMMAND_SECONDS = 60.0
+STOP, ABORT, DUMP = b"stop", b"abort", b"dump"
+"""How the server is to be ended, written to the control pipe."""
 ENDING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 _SHM = Path("/dev/shm")  # noqa: S108 - POSIX shared memory, not a place for temporary files
 _POLL_SECONDS = 0.05
@@ -226,23 +228,29 @@ class Watchdog:
                     self.tell("exited", code=self.code)
 
     def asked(self) -> bytes:
-        """Return what the owner asked for, ``stop`` or ``abort``; nothing where it is gone."""
+        """Return what the owner asked for (`STOP`, `ABORT`, `DUMP`); nothing where it is gone."""
         os.set_blocking(self.control, False)
         with contextlib.suppress(OSError):
             return os.read(self.control, 64).strip()
         return b""
 
-    def end(self, pace: Pace, *, abort: bool = False) -> set[int]:
+    def end(self, pace: Pace, how: bytes = STOP) -> set[int]:
         """End all processes and return those that are left.
 
         SIGTERM goes to the server's first process, which ends its ranks in order, then to all; then
-        SIGABRT, where their stacks are wanted, and SIGKILL.
+        SIGABRT, with `ABORT`, and SIGKILL. `DUMP` begins with SIGABRT, on which Python processes
+        write their stacks: SIGTERM would end those that have no handler without a word.
         """
+        abort = how == ABORT
         me = os.getpid()
         left = descendants(me)
         self.shm.note(left)
         lead = pace.lead if self.server in left and self.code is None else 0.0
-        send({self.server or 0} if lead else left, signal.SIGTERM)
+        if how == DUMP:
+            lead = 0.0
+            no_core(left)
+        first = signal.SIGABRT if how == DUMP else signal.SIGTERM
+        send({self.server or 0} if lead else left, first)
         plan = [(lead, signal.SIGTERM)] if lead else []
         plan += [(lead + pace.grace, signal.SIGABRT)] if abort else []
         last = lead + pace.grace * (1 + abort)
@@ -321,8 +329,7 @@ def main(arguments: list[str]) -> int:
             finally:
                 if given.stop_command:
                     run_stop_command(given.stop_command, log)
-                abort = watchdog.asked() == b"abort"
-                left = watchdog.end(Pace(given.lead, given.grace), abort=abort)
+                left = watchdog.end(Pace(given.lead, given.grace), watchdog.asked())
     removed = watchdog.shm.remove()
     if given.temporary:
         shutil.rmtree(given.temporary, ignore_errors=True)

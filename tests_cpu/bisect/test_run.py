@@ -158,6 +158,16 @@ def test_speeds_are_held_against_the_middle_of_the_ends(drafters: Drafters) -> N
     assert (found.boundary.before, found.boundary.after) == (1, 3)
 
 
+def test_ends_that_differ_are_on_their_sides_however_wide_they_are(drafters: Drafters) -> None:
+    told = [
+        Interval(value=50, low=48, high=52, level=0.95, n=9),
+        Interval(value=100, low=55, high=145, level=0.95, n=9),
+    ]
+    launches = Launches(lambda i, _: Reading(speeds={"4": told[i]}))
+    found = bisect(drafters("", ""), launches, by="tok/s:4")
+    assert [found.measured[i][0].good for i in (0, 1)] == [False, True]
+
+
 def test_speeds_that_overlap_are_ends_alike(drafters: Drafters) -> None:
     value = Interval(value=100, low=90, high=110, level=0.95, n=9)
     told = [value, replace(value, value=98, low=88, high=108)]

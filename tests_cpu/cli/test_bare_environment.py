@@ -53,9 +53,10 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Bare:
     venv.create(home / "env", symlinks=True, with_pip=False)
     place = {"base": str(home / "env"), "platbase": str(home / "env")}
     packages = Path(sysconfig.get_path("purelib", "venv", vars=place))
-    sources = {Path(eagle3_checks.__file__).parent}  # in an editable install it lies elsewhere
+    # First, since an editable install has but the shipped files of it beside the others.
+    sources = [Path(eagle3_checks.__file__).parent]
     for found in declared(NAME, {}).values():
-        sources |= set(parts(found))
+        sources += parts(found)
     for source in sources:
         link = packages / source.name
         if not link.exists():

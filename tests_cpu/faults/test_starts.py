@@ -116,6 +116,13 @@ def test_what_cannot_become_ready_is_not_waited_for(
     assert ended.left == ()
 
 
+def test_a_failed_start_is_not_tried_anew_for_each_rule(run: Run, tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    count = ("sh", "-c", f"echo start >> {starts}; exit 3")
+    assert run(command=count).codes == (7, 125)
+    assert starts.read_text().splitlines() == ["start"]
+
+
 def test_a_named_port_that_is_taken(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ended = run(port=taken.getsockname()[1])

@@ -37,7 +37,17 @@ def kernels() -> Any:
 def probe() -> Any:
     """The probe package with its modules as attributes."""
     package = _load_package("eagle3_probe", INSIDE / "probe" / "eagle3_probe")
-    for module in ("capture", "dataflow", "forward", "hooks", "load", "record"):
+    for module in (
+        "capture",
+        "dataflow",
+        "digest",
+        "drafts",
+        "forward",
+        "hooks",
+        "load",
+        "prefill",
+        "record",
+    ):
         importlib.import_module(f"eagle3_probe.{module}")
     return package
 

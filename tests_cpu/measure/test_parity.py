@@ -14,10 +14,10 @@ from eagle3_checks.measure.asking import Output, Question, Score
 from eagle3_checks.measure.client import Client, RequestFailed, RequestRefused
 from eagle3_checks.measure.parity import (
     END,
+    ParityRun,
     against_each_other,
     against_scores,
     first_line,
-    measure_parity,
     zero_runs,
 )
 from eagle3_checks.measure.prompts import Prompt
@@ -42,9 +42,7 @@ def client_of(toy: Toy) -> Iterator[Client]:
 
 def measure(fault: str = "", margin: float = 2.0) -> Parity:
     with client_of(Toy(fault, margin)) as client:
-        return measure_parity(
-            client, PROMPTS, new_tokens=24, concurrency=2, first_line="new", dtype="float32"
-        )
+        return ParityRun.of(client, PROMPTS, new_tokens=24, first_line="new").parity("float32")
 
 
 def kind_of(fault: str, name: str) -> RequestKind:
@@ -140,7 +138,7 @@ def test_a_server_without_tokenizer() -> None:
         ("abort-ignored", "abort", "it went on to its 256 tokens"),
         ("abort-unsaid", "abort", "it ended by 'stop' after 3 tokens, not by its abort"),
         ("short-long", "short", "2 tokens instead of 1"),
-        ("hidden-short", "hidden", "23 entries of hidden states for 24 tokens"),
+        ("hidden-short", "hidden", "7 entries of hidden states for 8 tokens"),
     ],
 )
 def test_a_kind_of_request_that_goes_wrong(fault: str, kind: str, problem: str) -> None:
@@ -174,6 +172,18 @@ def test_an_answer_that_is_no_object() -> None:
         with pytest.raises(RequestFailed, match="/generate answered list, no object"):
             client.ask("/generate", {})
         client.close()
+
+
+@pytest.mark.parametrize("fault", ["", "wrong", "fails"])
+def test_another_server_answers_too(fault: str) -> None:
+    with client_of(Toy()) as client, client_of(Toy(fault)) as plain:
+        run = ParityRun.of(client, PROMPTS, new_tokens=24, first_line="new")
+        seen = run.against(plain)
+    if fault == "fails":
+        assert "/generate answered 500" in seen.missing
+        return
+    assert (seen.prompts, seen.tokens) == (2, 48)
+    assert [d.index for d in seen.divergences] == ([WRONG_AT] * 2 if fault else [])
 
 
 TOKENS = st.lists(st.integers(0, 3), max_size=12).map(tuple)

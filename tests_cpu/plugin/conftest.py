@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
-# pytester drops what a run inside this process imports, and requests cannot be imported twice.
+# pytester drops what a run inside this process imports, and neither requests nor numpy can be
+# imported twice.
 import eagle3_checks.gate  # noqa: F401
+from eagle3_checks.checkpoint.floats import numpy
 from eagle3_checks.shipped import shipped
 
+numpy()
 FAKE = Path(__file__).with_name("fake_sglang.py")
 TINY = shipped("fixtures", "tiny")
 

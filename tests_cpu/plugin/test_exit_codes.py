@@ -51,7 +51,7 @@ def test_low_acceptance_is_1(
     profile = write_profile(floors="accept_length = 2.5")
     run = run_gate("--eagle3-profile", str(profile), "--eagle3-json", "out.json", *words)
     assert run.ret == 1
-    assert codes(result(pytester), "causes") == ["ACC001"]
+    assert set(codes(result(pytester), "causes")) == {"ACC001"}
     run.stdout.fnmatch_lines(["*ACC001*FAIL*", "*verdict    FAIL*", "*cause *ACC001*"])
     run.stdout.fnmatch_lines([f"reproduce  pytest -m gpu --eagle3-profile {profile}"])
 
@@ -64,7 +64,7 @@ def test_the_silent_fault_is_named_before_its_symptom(
     assert run_gate(*words).ret == 1
     assert codes(result(pytester), "causes") == ["CFG004"]
     assert run_gate(*words, "--eagle3-keep-going").ret == 1
-    assert codes(result(pytester), "causes") == ["CFG004", "WIR003", "ACC001"]
+    assert codes(result(pytester), "causes") == ["CFG004", "WIR003"]
 
 
 UNJUDGED = {

@@ -9,8 +9,10 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from eagle3_checks.diagnosis import Evidence, Subject, diagnose
 from eagle3_checks.report.result import build_result
 from eagle3_checks.verdict import Finding, Severity, Status, Verdict
+from tests_cpu.diagnosis.evidence import acceptance
 
 CREATED = "2026-03-02T09:30:00+00:00"
 HASH = "sha256-content:" + "5a" * 32
@@ -277,6 +279,19 @@ def healthy() -> dict[str, Any]:
             "differences": [],
             "per_position": [0.75, 0.56, 0.43],
         },
+        "judgements": {
+            "error": 0.05,
+            "baseline": {
+                "outcome": "reached",
+                "value": -0.011,
+                "bound": -0.05,
+                "interval": interval(-0.011, 0.021, 480),
+                "prompts": 480,
+                "planned": 480,
+                "looks": 9,
+                "verify_steps": 43210,
+            },
+        },
         "history": [
             {
                 "recorded": f"2026-02-{day:02}T08:00:00+00:00",
@@ -323,3 +338,17 @@ def hostile() -> dict[str, Any]:
 def not_run() -> dict[str, Any]:
     """No machine to measure on."""
     return a_result((), Verdict.NOT_RUN, {"blocked": "this machine has no GPU"})
+
+
+def unexplained() -> dict[str, Any]:
+    """Few accepted drafts, and no rule that says why."""
+    evidence = Evidence(
+        findings=(DEAD,),
+        acceptance=acceptance((0.1, 0.05, 0.02)),
+        subject=Subject(drafter="my/drafter", target="my/target"),
+    )
+    result = a_result((DEAD,), Verdict.FAIL, {})
+    again = build_result(
+        verdict=Verdict.FAIL, findings=(DEAD,), subject={}, causes=diagnose(evidence)
+    )
+    return result | {"causes": again["causes"]}

@@ -39,7 +39,7 @@ def test_no_findings_no_properties() -> None:
 def test_the_suite_carries_the_verdict() -> None:
     found = dict(suite_properties(samples.dead()))
     assert found["eagle3.verdict"] == "fail"
-    assert found["eagle3.causes"] == "WIR003 ACC001 SPD001 CFG009"
+    assert found["eagle3.causes"] == "WIR003 CFG009"
     assert found["eagle3.accept_length"] == "1.03"
     assert found["eagle3.accept_length_low"] == "1.01"
     assert found["eagle3.verify_steps"] == "19876"

@@ -140,3 +140,21 @@ def test_pytest_shows_it_on_a_terminal_alone(
         subprocess.run(command, stdout=end, stderr=end, check=True, cwd=pytester.path)
     assert "2.23 [2.15, 2.31]" in shown.plain()
     assert "1 passed" in shown.plain()
+
+
+def test_a_start_names_what_it_does(screen: Callable[[int], Screen]) -> None:
+    terminal = screen(80)
+    with terminal.opened() as fd, os.fdopen(os.dup(fd), "w") as out:
+        progress = TerminalProgress(out, contextlib.nullcontext)
+        progress.say("before it begins", 1)
+        progress.begin("server start", 120)
+        progress.say("loading the target's weights, 2 of 62 shards", 30)
+        progress.say("capturing graphs", 300)
+        progress.end()
+        progress.say("after its end", 1)
+    shown = terminal.plain()
+    assert "loading the target's weights, 2 of 62 shards" in shown
+    assert "30/120" in shown
+    assert "capturing graphs" in shown
+    assert "before" not in shown
+    assert "after" not in shown

@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from eagle3_checks.facts import Acceptance, Stream, Throughput
+from eagle3_checks.facts import Acceptance, Stream, Throughput, Trial, Trials
 from eagle3_checks.inspection import inspect
 from eagle3_checks.report import result as module
 from eagle3_checks.report.result import build_result, plain, redact_variable, write_json
@@ -38,9 +38,16 @@ def test_every_figure_fits_the_schema(name: str) -> None:
 
 def test_the_schema_knows_every_measurement() -> None:
     measured = SCHEMA["properties"]["measurements"]["properties"]
-    for key, kind in (("acceptance", Acceptance), ("throughput", Throughput)):
-        assert set(measured[key]["properties"]) == {f.name for f in fields(kind)}
-    assert {f.name for f in fields(Stream)} == set(SCHEMA["$defs"]["stream"]["properties"])
+    known = SCHEMA["$defs"]
+    assert measured["acceptance"] == {"$ref": "#/$defs/acceptance"}
+    for kind, table in (
+        (Acceptance, known["acceptance"]),
+        (Throughput, measured["throughput"]),
+        (Stream, known["stream"]),
+        (Trial, known["trial"]),
+        (Trials, measured["trials"]),
+    ):
+        assert set(table["properties"]) == {f.name for f in fields(kind)}
 
 
 def test_secrets_in_flags_and_addresses_are_masked() -> None:

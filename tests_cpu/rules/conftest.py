@@ -19,13 +19,17 @@ from eagle3_checks.contract import contract_for
 from eagle3_checks.facts import (
     Acceptance,
     CaptureSeen,
+    Corner,
+    DraftedSeen,
     ForwardSeen,
+    HeadsSeen,
     Interval,
     LoadSeen,
     Looping,
     Parity,
     PoolSeen,
     ServerSeen,
+    StatesSeen,
     Stream,
     Throughput,
     TrafficSeen,
@@ -36,6 +40,7 @@ from eagle3_checks.rules.base import Facts, run_rule
 from eagle3_checks.rules.registry import by_code
 from eagle3_checks.verdict import Finding, Judgement, Judgements, Outcome
 from tests_cpu.rules.seen import CAPTURE, LOAD, LOOPING, PARITY, forward
+from tests_cpu.rules.true_states import TRUE
 
 Judge = Callable[..., tuple[Finding, ...]]
 
@@ -101,18 +106,29 @@ def judge_wiring(tmp_path: Path, healthy_pair: Callable[..., tuple[Path, Path]])
         captures: tuple[CaptureSeen, ...] = (CAPTURE,),
         errors: tuple[str, ...] = (),
         algorithm: str = "EAGLE3",
+        states: tuple[StatesSeen, ...] = (),
+        heads: tuple[HeadsSeen, ...] = (),
+        drafted: tuple[DraftedSeen, ...] = (),
+        corners: Mapping[str, Corner] | None = None,
+        stored: Mapping[str, Corner] | None = None,
         **pair: Any,
     ) -> tuple[Finding, ...]:
         target, drafter = healthy_pair(tmp_path, **pair)
         if forwards is None:
             forwards = (forward("EXTEND"), forward("DECODE", 16), forward("DRAFT_EXTEND_V2"))
         wiring = Wiring(
-            sglang="0.5.23", loads=loads, forwards=forwards, captures=captures, errors=errors
+            sglang="0.5.23",
+            loads=loads,
+            forwards=forwards,
+            captures=captures,
+            errors=errors,
+            states=states,
+            heads=heads,
+            drafted=drafted,
+            corners=corners or {},
         )
         known = file_facts(target, drafter, speculation=Speculation(algorithm=algorithm))
-        facts = Facts(
-            wiring=wiring, draft=known.draft, contract=known.contract, speculation=known.speculation
-        )
+        facts = replace(known, wiring=wiring, true_states=TRUE, corners=stored)
         return run_rule(by_code(code), facts)
 
     return judge
@@ -237,7 +253,11 @@ def judge_parity() -> Judge:
     def judge(code: str, **changes: Any) -> tuple[Finding, ...]:
         loops = {k: v for k, v in changes.items() if k in Looping.__dataclass_fields__}
         seen = {k: v for k, v in changes.items() if k in Parity.__dataclass_fields__}
-        facts = Facts(parity=replace(PARITY, **seen), looping=replace(LOOPING, **loops))
+        facts = Facts(
+            parity=replace(PARITY, **seen),
+            looping=replace(LOOPING, **loops),
+            against_plain=changes.get("against_plain", PARITY.scored),
+        )
         return run_rule(by_code(code), facts)
 
     return judge

@@ -19,7 +19,8 @@ STUCK = """
 import faulthandler, signal, sys, threading
 if {asked}:
     faulthandler.register(signal.SIGUSR1)
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if {deaf}:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 def build_extension():
     threading.Event().wait()
 print("[2026-12-01 04:47:32] server_args={{'tp_size': 1}}", flush=True)
@@ -37,9 +38,14 @@ def stuck(tmp_path: Path, code: str) -> Profile:
     return Profile(server=server)
 
 
-@pytest.mark.parametrize("asked", [True, False], ids=["on SIGUSR1", "on SIGABRT"])
+@pytest.mark.parametrize(
+    ("asked", "deaf"),
+    [(True, True), (False, True), (False, False)],
+    ids=["on SIGUSR1", "on SIGABRT", "on SIGABRT first"],
+)
 def test_a_stuck_start_is_ended_with_its_stacks(
     asked: bool,  # noqa: FBT001
+    deaf: bool,  # noqa: FBT001
     tmp_path: Path,
     artefacts: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -48,7 +54,7 @@ def test_a_stuck_start_is_ended_with_its_stacks(
     began = time.monotonic()
     with (
         pytest.raises(ServerStalledError) as caught,
-        open_server(stuck(tmp_path, STUCK.format(asked=asked)), artefacts),
+        open_server(stuck(tmp_path, STUCK.format(asked=asked, deaf=deaf)), artefacts),
     ):
         pytest.fail("the server cannot be ready")
     assert time.monotonic() - began < 15
@@ -93,7 +99,7 @@ def test_a_server_that_only_answers_that_it_warms_up_is_stuck(
 def test_an_aborted_server_leaves_no_core(tmp_path: Path, artefacts: Path) -> None:
     code = f"import os, resource\nresource.setrlimit(resource.RLIMIT_CORE, (-1, -1))\n{STUCK}"
     here = f"os.chdir({str(tmp_path)!r})\n"  # where a core would be written by default
-    script = code.format(asked=False).replace("def build", f"{here}def build", 1)
+    script = code.format(asked=False, deaf=True).replace("def build", f"{here}def build", 1)
     with pytest.raises(ServerStalledError), open_server(stuck(tmp_path, script), artefacts):
         pytest.fail("the server cannot be ready")
     assert "Fatal Python error: Aborted" in (artefacts / "server.log").read_text()

@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from eagle3_checks.server.stacks import Stack, dump, short, told
-from eagle3_checks.server.vital import LogLines, Process, Pulse, Signs, gpu_memory, processes
+from eagle3_checks.server.vital import (
+    LogLines,
+    Process,
+    Pulse,
+    Signs,
+    gpu_memory,
+    processes,
+    wait_released,
+)
 
 REST = Signs(log_lines=3, cpu_seconds=2.0, resident=1 << 30)
 
@@ -87,6 +95,14 @@ def test_lines_that_echo_the_wait_do_not_count(tmp_path: Path) -> None:
     assert lines.count() == 2
 
 
+def test_a_flood_is_passed_over(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("a line of thirty-two characters\n" * 100_000 + "Load weight begin\n")
+    lines = LogLines(log)
+    assert 0 < lines.count() < 40_000
+    assert str(lines.reader) == "loading the target's weights"
+
+
 def test_without_the_driver_s_tool_no_gpu_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eagle3_checks.server.vital._nvidia_smi", lambda: None)
     assert gpu_memory() == ()
@@ -100,8 +116,24 @@ def test_gpu_memory_is_read_from_the_driver_s_tool(
     tool.chmod(0o755)
     monkeypatch.setattr("eagle3_checks.server.vital._nvidia_smi", lambda: str(tool))
     assert gpu_memory() == (12345, 8)
-    tool.write_text("#!/bin/sh\necho No devices were found\n")
+    tool.write_text("#!/bin/sh\necho No devices were found; exit 6\n")
     assert gpu_memory() == ()
+
+
+def test_gpu_memory_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen = iter([(9000, 9000), (4500, 9000), (1000, 9000)])
+    monkeypatch.setattr("eagle3_checks.server.vital.gpu_memory", lambda: next(seen))
+    monkeypatch.setattr("threading.Event.wait", lambda *_: True)
+    wait_released((900, 700), "0")  # what happens on the GPU of others does not matter
+    assert next(seen, None) is None
+    monkeypatch.setattr("eagle3_checks.server.vital.gpu_memory", lambda: (9000, 9000))
+    wait_released((900, 700), "all", seconds=0)
+    assert "GPU 0 8100 MiB, GPU 1 8300 MiB" in caplog.text
+    caplog.clear()
+    wait_released((), "all")
+    assert not caplog.text
 
 
 SLEEPER = """

@@ -16,7 +16,7 @@ KINDS = {
     "LOS014": ("short", "2 tokens instead of 1"),
     "LOS015": ("hidden", "23 entries of hidden states for 24 tokens"),
 }
-RUNS = {"LOS003": "again", "LOS004": "together", "LOS005": "cached"}
+RUNS = {"LOS002": "against_plain", "LOS003": "again", "LOS004": "together", "LOS005": "cached"}
 
 
 def apart(margin: float | None, floor: float = 0.0) -> Comparison:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests_cpu.rules.cases import config, files, fusion, live, lossless, numbers, values, vocabulary
+from tests_cpu.rules.cases import (
+    config,
+    files,
+    fusion,
+    live,
+    lossless,
+    numbers,
+    values,
+    vocabulary,
+    wiring_values,
+)
 from tests_cpu.rules.cases.case import Case
 
 CASES: tuple[Case, ...] = (
@@ -13,5 +23,6 @@ CASES: tuple[Case, ...] = (
     *fusion.CASES,
     *values.CASES,
     *live.CASES,
+    *wiring_values.CASES,
     *lossless.CASES,
 )
