@@ -17,6 +17,7 @@ BELOW: dict[str, set[str]] = {
     "verdict": {"facts"},
     "shipped": set(),
     "environments": set(),
+    "version": set(),
     "profile": set(),
     "limits": {"profile"},
     "settings": {"limits", "profile", "shipped"},

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -191,7 +191,7 @@ def _merged(part: str, before: Mapping[str, Any], changes: Mapping[str, Any]) ->
 
 @cache
 def _records() -> Mapping[str, Mapping[str, Any]]:
-    text = resources.files(__package__).joinpath("data/sglang.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("data").joinpath("sglang.json").read_text(encoding="utf-8")
     return records(text)
 
 

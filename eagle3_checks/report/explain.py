@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from eagle3_checks.repackage.offers import FIXES
 from eagle3_checks.rules.base import WHERE_FROM, Rule
@@ -67,7 +67,7 @@ def sections(rule: type[Rule]) -> Iterator[Section]:
 @cache
 def examples() -> dict[str, str]:
     """Return messages of findings, by code; ``tests_cpu/examples.py`` collects them."""
-    text = resources.files(__package__).joinpath("examples.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("examples.json").read_text(encoding="utf-8")
     found: dict[str, str] = json.loads(text)
     return found
 

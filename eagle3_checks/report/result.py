@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import importlib.metadata
 import json
 import math
 import os
-import platform
+import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eagle3_checks.diagnosis import Evidence, Subject, diagnose
-from eagle3_checks.profile import Resolved
-from eagle3_checks.settings import flatten
-from eagle3_checks.verdict import Cause, Finding, Verdict
+from eagle3_checks.verdict import Cause, Finding, Status, Verdict
+from eagle3_checks.version import VERSION
 
 if TYPE_CHECKING:
+    from eagle3_checks.diagnosis import Subject
+    from eagle3_checks.profile import Resolved
     from eagle3_checks.server.redact import Redactor
 
 SCHEMA_VERSION = 1
@@ -47,7 +46,7 @@ def build_result(  # noqa: PLR0913 - the parts of a result
     """
     found = tuple(findings)
     if causes is None:
-        causes = diagnose(Evidence(findings=found, subject=subject_of(subject, reproduce)))
+        causes = _causes(found, subject, reproduce)
     return {
         "schema_version": SCHEMA_VERSION,
         "tool_version": tool_version(),
@@ -57,10 +56,20 @@ def build_result(  # noqa: PLR0913 - the parts of a result
         "findings": [plain(f) for f in found],
         "measurements": plain(measurements or {}),
         "causes": [_cause(c) for c in causes],
-        "environment": plain(environment or {}) | {"python": platform.python_version()},
+        "environment": plain(environment or {}) | {"python": sys.version.partition(" ")[0]},
         "profile": _profile(resolved),
         "reproduce": _masked(reproduce),
     }
+
+
+def _causes(
+    found: tuple[Finding, ...], subject: Mapping[str, Any], reproduce: str
+) -> tuple[Cause, ...]:
+    if not any(f.status in (Status.FAIL, Status.INCONCLUSIVE) for f in found):
+        return ()
+    from eagle3_checks.diagnosis import Evidence, diagnose  # noqa: PLC0415 - the healthy do without
+
+    return diagnose(Evidence(findings=found, subject=subject_of(subject, reproduce)))
 
 
 def subject_of(subject: Mapping[str, Any], reproduce: str = "") -> Subject:
@@ -70,6 +79,8 @@ def subject_of(subject: Mapping[str, Any], reproduce: str = "") -> Subject:
         "target": subject.get("target"),
         "gate": reproduce,
     }
+    from eagle3_checks.diagnosis import Subject  # noqa: PLC0415 - as in `_causes`
+
     return Subject(**{name: str(value) for name, value in known.items() if value})
 
 
@@ -79,11 +90,8 @@ def _cause(cause: Cause) -> dict[str, Any]:
 
 
 def tool_version() -> str:
-    """Return the version of this suite, or ``unknown`` where it is not installed."""
-    try:
-        return importlib.metadata.version("eagle3-checks")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
+    """Return the version of this suite."""
+    return VERSION
 
 
 def plain(value: Any) -> Any:
@@ -127,6 +135,8 @@ def write_text(text: str, path: Path) -> None:
 def _profile(resolved: Resolved | None) -> dict[str, Any]:
     if resolved is None:
         return {}
+    from eagle3_checks.settings import flatten  # noqa: PLC0415 - `inspect` has no profile
+
     values = flatten(resolved.profile)
     return {
         key: {"value": plain(_public(key, value)), "origin": resolved.origins[key]}

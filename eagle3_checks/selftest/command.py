@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,5 +92,7 @@ def _rows(chosen: list[Planted], *, served: bool) -> Iterator[Row]:
     if not served:
         yield from static_rows(chosen)
         return
+    import tempfile  # noqa: PLC0415 - every command reads this module
+
     with tempfile.TemporaryDirectory(prefix="eagle3-baseline-") as baseline:
         yield from served_rows(chosen, Path(baseline))

@@ -187,6 +187,8 @@ class RunningServer(Guarded):
             size = os.fstat(log.fileno()).st_size
             for line in log:
                 yield self.redactor.text(line.decode(errors="replace").rstrip("\n"))
+                if log.tell() >= size:  # what is written meanwhile may never end
+                    return
                 if BEGINNING < log.tell() < size - END:
                     log.seek(size - END)
                     log.readline()

@@ -48,6 +48,7 @@ def test_inspect_does_not_load_what_it_does_not_use(tmp_path: Path, healthy_pair
     _, drafter = healthy_pair(tmp_path)
     loaded = set(bare("inspect", drafter, "--format", "json").stderr.split())
     assert not loaded & {"huggingface_hub", "requests", "httpx", "rich", "pytest", "safetensors"}
+    assert not loaded & {"email", "tempfile", "tomllib", "zipfile"}, "a seventh of its start-up"
 
 
 @pytest.mark.parametrize("words", [("explain", "KEY001"), ("explain",), ("--version",)])

@@ -7,12 +7,12 @@ import os
 import re
 import stat
 import sys
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from eagle3_checks.version import VERSION
 from tests_cpu.guard.ci_files import (
     ACTION,
     EXPRESSION,
@@ -172,12 +172,11 @@ def test_the_example_uses_what_there_is() -> None:
 
 
 def test_the_example_uses_this_version() -> None:
-    project = tomllib.loads((ACTION.parent / "pyproject.toml").read_text())["project"]
     files = [path for path in EXAMPLE.rglob("*.y*ml") if path.is_file()]
     for path in [*files, ACTION.parent / "docs" / "guides" / "ci.md"]:
         named = re.findall(r"(?:@|rev: )v([\d.]+)$", path.read_text(), re.MULTILINE)
         ours = [version for version in named if "." in version]
-        assert set(ours) == {project["version"]}, path
+        assert set(ours) == {VERSION}, path
 
 
 def test_the_result_of_a_real_gate(

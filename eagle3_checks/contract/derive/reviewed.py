@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from eagle3_checks.contract.derive.release import RefusedError
 from eagle3_checks.contract.derive.source import ClassName, Sources
@@ -78,6 +78,6 @@ class _Plain(ast.NodeTransformer):
 
 @cache
 def _listed() -> Mapping[str, Mapping[str, str]]:
-    text = resources.files(__package__).joinpath("reviewed.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("reviewed.json").read_text(encoding="utf-8")
     listed: Mapping[str, Mapping[str, str]] = json.loads(text)
     return listed
