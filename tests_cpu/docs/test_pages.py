@@ -29,6 +29,17 @@ def commands() -> dict[str, argparse.ArgumentParser]:
     return dict(action.choices)
 
 
+def options(command: argparse.ArgumentParser) -> set[str]:
+    """Return the options of a command and of those below it."""
+    below = (
+        parser
+        for action in command._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for parser in action.choices.values()
+    )
+    return set(command._option_string_actions).union(*map(options, below))
+
+
 def code_of(page: Path) -> Iterator[str]:
     """Yield the page's code: spans, and blocks with continued lines joined, line by line."""
     text = page.read_text().replace("\\\n", " ")
@@ -45,7 +56,7 @@ def test_commands_and_options_exist(page: Path) -> None:
         for command in re.finditer(r"eagle3-checks ([a-z]+)([^|`]*)", code):
             assert command[1] in known, code
             own = re.sub(r"'[^']*'", "", command[2].partition(" -- ")[0])
-            unknown = set(OPTION.findall(own)) - set(known[command[1]]._option_string_actions)
+            unknown = set(OPTION.findall(own)) - options(known[command[1]])
             assert not unknown, code
 
 
