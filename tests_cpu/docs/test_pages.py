@@ -16,7 +16,7 @@ from tests_cpu.docs.pages import DOCS, ROOT, pages
 from tests_cpu.guard.ci_files import ACTION, read
 from tests_cpu.test_architecture import BELOW, STANDALONE
 
-ALL = [*pages(), *sorted(DOCS.glob("rules/*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+ALL = [*pages(), *sorted(DOCS.glob("rules/*.md")), ROOT / "CONTRIBUTING.md"]
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 
