@@ -43,8 +43,8 @@ a kind, it says why."""
 ON_SERVERS = """\
 Each row is one server, started in spite of errors in the files. *Accept length* is what it served,
 *replayed* what the reference reaches with the same files on the target's true states: both low, the
-fault is in the files; only the first, in the wiring. Rows are held against the healthy pair's run,
-prompt by prompt (ACC005)."""
+fault is in the files; only the first, in the wiring. Defects are held against the healthy pair's
+run too, prompt by prompt (ACC005)."""
 
 
 def page(static: Sequence[Row], served: Sequence[Row]) -> str:
