@@ -15,6 +15,7 @@ from eagle3_checks.profile import Model, Profile
 from eagle3_checks.server.arguments import without
 from eagle3_checks.server.open import open_server
 from eagle3_checks.server.readiness import ServerStartError
+from eagle3_checks.server.watch import Watch
 
 SPECULATION = "--speculative-"
 """What all of SGLang's flags about speculation begin with."""
@@ -62,9 +63,12 @@ def base_server(profile: Profile, artefacts: Path, load: Load, names: MetaNames)
             client = Client(
                 running.url, api_key=running.api_key, timeout=profile.server.request_timeout
             )
-            try:
-                yield Base(client, load, names)
-            finally:
-                client.close()
+            with Watch(running, client, profile.server.hang_timeout) as watch:
+                try:
+                    yield Base(client, load, names)
+                finally:
+                    client.close()
+            if watch.lost:
+                raise BaseError(f"the server without speculation: {watch.lost}")
     except (ServerStartError, OSError, ValueError) as error:
         raise BaseError(f"the server without speculation did not serve: {error}") from error

@@ -244,7 +244,7 @@ class SPD005(Rule):
         """Compare each speed-up with the accept length over the same requests."""
         streams = {s.concurrency: s for s in compared.streams}
         pooled = acceptance.accept_length
-        problems = []
+        problems = list(_incomparable(compared))
         for up in compared.speed_ups:
             own = streams[up.concurrency].accept_length
             length = own if own is not None else pooled.value if pooled else None
@@ -264,6 +264,25 @@ class SPD005(Rule):
         if not compared.speed_ups:
             return Skip("no speed-up was measured")
         return Passed(message="; ".join(map(_figure, compared.speed_ups)))
+
+
+def _incomparable(compared: Throughput) -> Iterator[Problem]:
+    """Yield the concurrencies that were measured and have no speed-up: requests failed there."""
+    for concurrency in sorted(
+        {s.concurrency for s in compared.streams} - {up.concurrency for up in compared.speed_ups}
+    ):
+        sides = ((*compared.streams, *compared.again), (*compared.base, *compared.base_again))
+        fast, base = (
+            f"{sum(s.failed for s in side)} of {sum(s.requests for s in side)}"
+            for side in ([s for s in side if s.concurrency == concurrency] for side in sides)
+        )
+        yield Problem(
+            message=f"no speed-up at concurrency {concurrency}: {fast} requests failed with "
+            f"speculation, {base} without",
+            evidence={"concurrency": concurrency},
+            fix="See why they failed in the logs of both servers, and measure again.",
+            inconclusive=True,
+        )
 
 
 class SPD006(Rule):

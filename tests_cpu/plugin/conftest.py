@@ -70,6 +70,13 @@ def served_plain() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture
+def served_plain_dying() -> Iterator[str]:
+    """Yield the address of one that ends while it is measured."""
+    with stand_in("--crowded", "--dies-after", "6") as (url, _):
+        yield url
+
+
 @contextmanager
 def stand_in(*flags: str) -> Iterator[tuple[str, Callable[[], bool]]]:
     """Start a stand-in that nobody but the caller ends; yield its address and whether it lives."""

@@ -106,6 +106,15 @@ def test_a_base_that_does_not_serve_is_7(write_profile: Write, run_gate: Run) ->
     run.stdout.fnmatch_lines(["*the server without speculation did not serve*"])
 
 
+def test_a_base_that_ends_while_it_is_measured_is_7(
+    write_profile: Write, run_gate: Run, served_plain_dying: str
+) -> None:
+    profile = str(write_profile("--crowded"))
+    run = run_gate("--eagle3-profile", profile, "--eagle3-compare-base", served_plain_dying)
+    assert run.ret == 7
+    run.stdout.fnmatch_lines(["SPD005 *INCONCLUSIVE", "  no speed-up at concurrency 1: 0 of 8 *"])
+
+
 def test_a_base_that_speculates_is_7(
     write_profile: Write, run_gate: Run, served: tuple[str, Callable[[], bool]]
 ) -> None:

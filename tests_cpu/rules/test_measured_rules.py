@@ -246,6 +246,35 @@ def test_a_speed_up_above_the_accept_length() -> None:
     assert judge_compared("SPD005", {})[0].status is Status.SKIP
 
 
+def test_a_speed_up_that_could_not_be_measured_is_no_pass() -> None:
+    lost = Stream(
+        concurrency=8,
+        requests=4,
+        failed=4,
+        output_tokens=0,
+        seconds=1.0,
+        tokens_per_second=0.0,
+    )
+    answered = replace(lost, failed=0, output_tokens=100, tokens_per_second=100.0)
+    compared = Throughput(streams=(answered,), base=(lost,))
+    acceptance = Acceptance(
+        prompts=1,
+        verify_steps=10,
+        correct_drafts=10,
+        proposed_drafts=30,
+        accept_length=None,
+        accept_rate=None,
+        per_position=None,
+        failed_requests=0,
+    )
+    facts = Facts(compared=compared, acceptance=acceptance)
+    (finding,) = run_rule(by_code("SPD005"), facts)
+    assert finding.status is Status.INCONCLUSIVE
+    assert finding.message == (
+        "no speed-up at concurrency 8: 0 of 4 requests failed with speculation, 4 of 4 without"
+    )
+
+
 def test_repetitions_are_told_with_the_speed_up() -> None:
     (told,) = judge_compared("SPD004", {1: (1.8, 0.1)}, {"1": 1.5}, drift=0.018)
     assert told.message.endswith(
