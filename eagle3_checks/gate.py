@@ -39,7 +39,7 @@ from eagle3_checks.server.readiness import ServerStartError
 from eagle3_checks.trying import try_profile
 from eagle3_checks.verdict import Finding, Status, Verdict, judge
 
-FILE_FACTS = frozenset({"manifest", "vocab", "draft", "target", "tokenizer", "values"})
+FILE_FACTS = frozenset({"manifest", "vocab", "draft", "target", "tokenizer", "values", "corners"})
 STARTS = "SRV003"
 """The rule that the server starts and stays up."""
 ACCEPTED_TOO_LITTLE = ("ACC001", "ACC002", "ACC005")

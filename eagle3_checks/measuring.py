@@ -53,6 +53,10 @@ class Measurements(Observations):
 
     artefacts: Path
     progress: Progress
+    watch: Watch
+    """What looks at the server while there is a client."""
+    counted: dict[str, float]
+    """What an attached server had counted before it was measured."""
     _plain: Comparison | None = None
     _stack: ExitStack
 
@@ -78,30 +82,21 @@ class Measurements(Observations):
 
     @cached_property
     def client(self) -> Client:
-        """A client of the running server."""
+        """A client of the running server, which is watched from here on."""
         client = Client(
             self.running.url,
             api_key=self.running.api_key,
             timeout=self.profile.server.request_timeout,
         )
         self._stack.callback(client.close)
+        self.counted = self.running.traffic()
+        watch = Watch(self.running, client, self.profile.server.hang_timeout)
+        self.watch = self._stack.enter_context(watch)
         return client
-
-    @cached_property
-    def counted(self) -> dict[str, float]:
-        """What an attached server had counted before it was measured."""
-        return self.running.traffic()
-
-    @cached_property
-    def watch(self) -> Watch:
-        """What looks at the server from the first measured request on."""
-        watch = Watch(self.running, self.client, self.profile.server.hang_timeout)
-        return self._stack.enter_context(watch)
 
     @cached_property
     def measuring(self) -> MeasuredRun:
         """The measurements of the running server, made when they are asked for."""
-        _ = self.counted, self.watch
         contract = self._serving_contract()
         return MeasuredRun(
             client=self.client,
@@ -280,6 +275,7 @@ class Measurements(Observations):
 
     def _gone(self) -> str:
         """Say why the server can be measured no more, or nothing."""
+        _ = self.client  # with which the watch begins
         if self.watch.lost:
             return self.watch.lost
         return "" if self.running.alive() else "the server ended while it was measured"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,7 +71,9 @@ class Observations(ABC):
             raise StageBlocked(f"true states are not computed: {why}")
         with self._timed("true states"):
             try:
-                from eagle3_checks.reference import states  # noqa: PLC0415 - loads torch
+                with warnings.catch_warnings():  # of other packages, in the user's own tests
+                    warnings.simplefilter("ignore")
+                    from eagle3_checks.reference import states  # noqa: PLC0415 - loads torch
             except ImportError as error:
                 raise StageBlocked(f"true states need the extra `reference`: {error}") from error
             try:

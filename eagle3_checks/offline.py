@@ -24,8 +24,6 @@ from eagle3_checks.report.terminal import overview, terminal_width
 from eagle3_checks.settings import ProfileError, resolve
 from eagle3_checks.verdict import ExitCode, Verdict
 
-NO_DRAFTER = "no drafter was given: --profile FILE|NAME, or --draft and --target"
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
@@ -40,16 +38,10 @@ def run(arguments: argparse.Namespace) -> int:
     }
     try:
         resolved = resolve(arguments.profile, overrides)
-        if not resolved.profile.drafter.path:
-            raise ProfileError(NO_DRAFTER)  # noqa: TRY301 - one way out for both
-    except ProfileError as error:
-        print(f"eagle3-checks replay: {error}", file=sys.stderr)  # noqa: T201 - a command's words
-        return ExitCode.USAGE
-    try:
         result = replay(resolved, arguments.artefacts, arguments.served)
-    except ReplayError as error:
-        print(f"eagle3-checks replay: {error}", file=sys.stderr)  # noqa: T201
-        return ExitCode.FAIL
+    except (ProfileError, ReplayError) as error:
+        print(f"eagle3-checks replay: {error}", file=sys.stderr)  # noqa: T201 - a command's words
+        return ExitCode.USAGE if isinstance(error, ProfileError) else ExitCode.FAIL
     console = Console(width=terminal_width())
     for line in overview(result, console.width - 1):
         console.print(line, soft_wrap=True, highlight=False)
@@ -63,9 +55,11 @@ def replay(resolved: Resolved, artefacts: Path, served: Path | None = None) -> R
     """Replay a profile; return a result whose verdict is open, since nothing is judged.
 
     `served` is the result of a gate over the same drafter, whose acceptance is put beside. Raises
-    ReplayError.
+    ProfileError where the profile has no drafter, and ReplayError.
     """
     profile = resolved.profile
+    if not profile.drafter.path:
+        raise ProfileError("no drafter was given: --profile FILE|NAME, or --draft and --target")
     files = Subject(profile.drafter.path, profile.target.path)
     if files.draft.problems:
         fault = files.draft.problems[0]

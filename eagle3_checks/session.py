@@ -133,7 +133,7 @@ class GateSession:
             return
         if self.result is None:
             self.result = self._nothing_measured()
-        if any("gpu" in report.keywords for report in self._broken()):
+        if any("gpu" in report.keywords or _crashed(report) for report in self._broken()):
             self._leave_open("a test of the gate broke off; its failure is above")
         code = int(exit_code(Verdict(self.result["verdict"]), bisect=bisect))
         others_failed = status == pytest.ExitCode.TESTS_FAILED and code == ExitCode.PASS
@@ -270,6 +270,11 @@ class GateSession:
             if origin.startswith("environment ") and key != "server.env"
         ]
         return "".join(f"{name}={shlex.quote(os.environ.get(name, ''))} " for name in marks)
+
+
+def _crashed(report: pytest.TestReport) -> bool:
+    """Whether an xdist worker ended in this test; its report has neither keywords nor a phase."""
+    return str(report.when) == "???"
 
 
 def one_worker_scheduling(config: pytest.Config, log: Any) -> Any:

@@ -69,8 +69,7 @@ def resolve(
     environ = os.environ if environ is None else environ
     profile = profile or environ.get(f"{ENV_PREFIX}PROFILE")
     values: dict[str, _Value] = {}
-    file = ""
-    text = ""
+    file = text = ""
     if profile:
         path = find_profile(profile)
         file, text = str(path), _read(path)

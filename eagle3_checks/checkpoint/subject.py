@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
 from eagle3_checks.checkpoint.config import read_draft_config, read_target_config
+from eagle3_checks.checkpoint.corners import read_corners
 from eagle3_checks.checkpoint.digest import digest
 from eagle3_checks.checkpoint.files import CheckpointError
 from eagle3_checks.checkpoint.hub import hub_id, local_folder, open_folder
@@ -13,6 +15,7 @@ from eagle3_checks.checkpoint.manifest import read_manifest
 from eagle3_checks.checkpoint.tokenizer import read_tokenizer
 from eagle3_checks.checkpoint.values import VocabMap, read_vocab_map
 from eagle3_checks.facts import (
+    Corner,
     DraftConfig,
     FileProblem,
     Manifest,
@@ -89,6 +92,14 @@ class Subject:
         from eagle3_checks.checkpoint.scan import scan  # noqa: PLC0415 - only --values needs it
 
         return scan(folder, read_manifest(folder), beside)
+
+    @cached_property
+    def corners(self) -> Mapping[str, Corner] | None:
+        """The first values of the drafter's matrices; None where its weights are not here."""
+        folder = self._drafter
+        if isinstance(folder, FileProblem) or not folder.is_dir():
+            return None
+        return read_corners(folder, self.manifest)
 
     @cached_property
     def drafter_hash(self) -> str | None:

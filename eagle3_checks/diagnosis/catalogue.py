@@ -49,7 +49,6 @@ CAUSES: Mapping[str, Known] = {
     "aux-order": _known(
         "the aux states are joined in another order than in training",
         "Put the column blocks of fc, or the stated ids, in the order of the training.",
-        REPLAY,
     ),
     "aux-unused": _known(
         "fc makes nothing of an aux state",
@@ -136,7 +135,6 @@ CAUSES: Mapping[str, Known] = {
     "alignment": _known(
         "the first draft alone is bad: mask or labels were shifted in training",
         "Check the trainer's loss mask against its inputs and labels.",
-        REPLAY,
     ),
     "unroll": _known(
         "drafts after the first fail: the drafter was not trained on its own states",
@@ -204,6 +202,7 @@ _BY_CODE: Mapping[str, str] = {
     "WIR005": "ranks",
     "WIR006": "head",
     "WIR007": "vocabulary",
+    "WIR008": "weights",
     "ACC003": "measurement",
     "ACC004": "server",
     "ACC006": "measurement",

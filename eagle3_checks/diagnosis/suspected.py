@@ -100,14 +100,20 @@ def _by_prompts(served: Acceptance) -> Iterator[Suspect]:
 def _without_replay(evidence: Evidence, served: Acceptance) -> Iterator[Suspect]:
     shares, rate = served.per_position, served.accept_rate
     told = (figures.band(rate.value),) if rate else ()
+    open_still = not all(evidence.passed(code) for code in WIRED)
+    if not open_still:
+        told = ("the wiring is right, as far as rules can see it: files or weights are at fault",)
     unknown = "no replay tells the drafter's weights from the server's wiring"
     wiring = Suspect(
-        name="wiring", confidence=Confidence.SUSPECTED, why=told, against=(*_sound(evidence),)
+        name="wiring",
+        confidence=Confidence.SUSPECTED,
+        why=told if open_still else (),
+        against=(*_sound(evidence),),
     )
     training = Suspect(
         name="training", confidence=Confidence.SUSPECTED, why=told, against=(unknown,)
     )
-    low = rate is None or rate.value < figures.TRAINED
+    low = open_still and (rate is None or rate.value < figures.TRAINED)
     yield from (wiring, training) if low else (training, wiring)
     if figures.first_alone_is_bad(shares):
         why = ("later drafts fare well once the first is right",)
@@ -118,6 +124,8 @@ def _without_replay(evidence: Evidence, served: Acceptance) -> Iterator[Suspect]
             yield Suspect(name=name, confidence=Confidence.SUSPECTED, why=why)
 
 
+WIRED = ("WIR001", "WIR002", "WIR003", "WIR004", "WIR006")
+"""Rules that together prove the wiring, up to the drafter's own weights."""
 LOOKED_AT = {
     "aux-layers": "WIR004",
     "aux-order": "WIR004",

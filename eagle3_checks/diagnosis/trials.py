@@ -22,6 +22,9 @@ NEAR = 0.12
 """Differences of all positions together, up to which a replayed fault looks as what is served."""
 APART = 0.1
 """How much farther another cause must look for the nearest to be the likely one."""
+EXACT, OTHER = 0.005, 0.03
+"""Where next to nothing is accepted all faults look near: then one that counts as the server does
+is the likely one, if the next does not."""
 
 
 def mending(evidence: Evidence) -> Iterator[tuple[Trial, Confidence]]:
@@ -93,7 +96,8 @@ def closest_faults(
     near = [fault for fault in near if _distance(fault, served) <= NEAR]
     for place, fault in enumerate(near):
         rival = near[1 - place] if len(near) > 1 and place < 2 else None  # noqa: PLR2004
-        apart = rival is None or _distance(rival, served) - _distance(fault, served) >= APART
+        own, next_ = (_distance(t, served) if t else float("inf") for t in (fault, rival))
+        apart = next_ - own >= APART or (own <= EXACT and next_ >= OTHER)
         yield fault, Confidence.LIKELY if not place and apart else Confidence.SUSPECTED
 
 

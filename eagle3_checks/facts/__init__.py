@@ -7,6 +7,7 @@ here knows what a value should be.
 from __future__ import annotations
 
 from eagle3_checks.facts.files import (
+    Corner,
     DraftConfig,
     EmbeddingSeen,
     FileFault,
@@ -63,6 +64,7 @@ __all__ = [
     "BaselineSeen",
     "CaptureSeen",
     "Comparison",
+    "Corner",
     "Depth",
     "Divergence",
     "DraftConfig",

@@ -8,6 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 Shape = tuple[int, ...]
+Corner = tuple[tuple[float, ...], ...]
+"""The first values of the first rows of a matrix."""
 
 
 class FileFault(StrEnum):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from eagle3_checks.facts.files import Shape
+from eagle3_checks.facts.files import Corner, Shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +125,8 @@ class Wiring:
     states: tuple[StatesSeen, ...] = ()
     heads: tuple[HeadsSeen, ...] = ()
     drafted: tuple[DraftedSeen, ...] = ()
+    corners: Mapping[str, Corner] = field(default_factory=dict)
+    """Of the drafter's matrices on the first rank, once it had served a prompt."""
 
 
 @dataclass(frozen=True, kw_only=True)

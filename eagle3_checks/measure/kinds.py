@@ -21,6 +21,7 @@ CHOICES = ("every token is the target's own choice", "some tokens are the drafte
 """What a constrained answer may be: whole sentences, so that the grammar ends the answer."""
 ABORTED_TOKENS = 256
 """Tokens that are asked for and not waited for."""
+HIDDEN_TOKENS = 8
 FEW = (1, 2, 3)
 _MESSAGE = re.compile(r'"message":\s*"((?:[^"\\]|\\.)+)')
 
@@ -155,7 +156,8 @@ def _short(client: Client, known: Output) -> Told:
 
 
 def _hidden(client: Client, known: Output) -> Told:
-    body = greedy(known.question.tokens, len(known.tokens)) | {"return_hidden_states": True}
+    prompt = known.question.tokens[:HIDDEN_TOKENS]  # each token's state comes as text
+    body = greedy(prompt, HIDDEN_TOKENS, ignore_eos=True) | {"return_hidden_states": True}
     answer = client.ask("/generate", body)
     rows, tokens = _meta(answer).get("hidden_states"), _tokens(answer)
     if not isinstance(rows, list):

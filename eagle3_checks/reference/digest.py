@@ -32,5 +32,5 @@ def digest(states: torch.Tensor) -> StateDigest:
     return StateDigest(
         mean=float(values.mean()),
         norm=float(values.square().mean().sqrt()),
-        rows=tuple(float(value) for value in rows.flatten()),
+        rows=tuple(rows.flatten().tolist()),
     )

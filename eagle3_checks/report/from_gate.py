@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from eagle3_checks.diagnosis import Evidence, Subject, diagnose
+from eagle3_checks.facts import Wiring
 from eagle3_checks.gate import Gate
 from eagle3_checks.report.result import Result, build_result, plain, subject_of
 from eagle3_checks.verdict import Cause
@@ -16,7 +18,7 @@ def gate_result(gate: Gate, *, reproduce: str = "") -> Result:
     server = gate.server if gate.has("server") else None
     acceptance, throughput, wiring = gate.measurements()
     measurements: dict[str, Any] = {
-        "wiring": wiring,
+        "wiring": _short(wiring) if wiring else None,
         "judgements": gate.judgements if gate.has("judgements") else None,
         **_baseline(gate),
         "acceptance": acceptance,
@@ -89,6 +91,15 @@ def _server(gate: Gate) -> dict[str, Any]:
         "traffic": gate.traffic if gate.has("traffic") else None,
     }
     return {key: plain(value) for key, value in seen.items() if value is not None}
+
+
+def _short(wiring: Wiring) -> Wiring:
+    """Leave out the numbers that only rules compare."""
+    states = tuple(
+        replace(seen, states=tuple(replace(digest, rows=()) for digest in seen.states))
+        for seen in wiring.states
+    )
+    return replace(wiring, states=states, corners={})
 
 
 def _baseline(gate: Gate) -> dict[str, Any]:

@@ -78,6 +78,8 @@ def _figures(measured: Mapping[str, Any], width: int) -> Iterator[Text]:
     acceptance = measured.get("acceptance")
     yield from _rows("accept", _acceptance(acceptance) if acceptance else (), width)
     yield from _rows("replay", _replay(measured), width)
+    parity = measured.get("parity")
+    yield from _rows("answers", _parity(parity) if parity else (), width)
     throughput = measured.get("throughput")
     yield from _rows("baseline", _baseline(measured), width)
     yield from _rows("speed", map(_speed, throughput["streams"]) if throughput else (), width)
@@ -139,6 +141,22 @@ def _replay(measured: Mapping[str, Any]) -> Iterator[str]:
         yield "position   " + positions(acceptance["per_position"])
     source = {"server": "a server without a drafter"}.get(replayed["source"], replayed["source"])
     yield f"offline, on aux states from {source}"
+
+
+def _parity(parity: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many tokens are the target's own; what differs stands among the findings."""
+    scored = parity["scored"]
+    own = scored["tokens"] - len(scored["divergences"])
+    if scored["tokens"]:
+        yield f"{grouped(own)} of {grouped(scored['tokens'])} tokens are the target's own choice"
+    runs = {"again": "in a second run", "together": "in company", "cached": "from the cache"}
+    same = [told for run, told in runs.items() if _alike(parity[run])]
+    if same:
+        yield f"the same {', '.join(same)}"
+
+
+def _alike(run: Mapping[str, Any]) -> bool:
+    return bool(run["tokens"]) and not run["divergences"]
 
 
 def _baseline(measured: Mapping[str, Any]) -> Iterator[str]:
@@ -244,13 +262,15 @@ def _verdict(result: Mapping[str, Any], width: int) -> Iterator[Text]:
 
 
 def _causes(result: Mapping[str, Any], width: int) -> Iterator[Text]:
-    """Yield the proven cause, or those that are not, each with its evidence and what to try."""
+    """Yield the cause that a rule found, or those it did not, with evidence and what to try."""
     causes: Sequence[Mapping[str, Any]] = result["causes"]
-    if causes[0]["confidence"] == "proven":
+    proven = causes[0]["confidence"] == "proven"
+    messages = {(f["code"], f["message"]) for f in result["findings"]}
+    if proven and (causes[0]["code"], causes[0]["message"]) in messages:
         yield _row("cause", " ".join(lead(result)), width)
         return
-    yield _row("cause", "not proven; the likeliest first:", width)
-    for number, cause in enumerate(causes[:SHOWN], start=1):
+    yield _row("cause", "by replay:" if proven else "not proven; the likeliest first:", width)
+    for number, cause in enumerate(causes[: 1 if proven else SHOWN], start=1):
         told = f"{cause['name']} ({cause['confidence']}): {clause(cause['message'])}"
         yield _row("", f"{number}. {told}", width, indent=LABEL)
         rows = [("for", text) for text in cause["evidence_for"]]

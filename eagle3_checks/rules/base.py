@@ -20,6 +20,7 @@ from eagle3_checks.facts import (
     Acceptance,
     BaselineSeen,
     Comparison,
+    Corner,
     DraftConfig,
     Looping,
     Manifest,
@@ -55,6 +56,7 @@ class Facts:
     server: ServerSeen | None = None
     wiring: Wiring | None = None
     true_states: TrueStates | None = None
+    corners: Mapping[str, Corner] | None = None
     acceptance: Acceptance | None = None
     judgements: Judgements | None = None
     baseline: BaselineSeen | None = None
@@ -81,6 +83,7 @@ WHERE_FROM: Mapping[str, str] = {
     "values": "--values",
     "server": "a running server",
     "wiring": "the probe inside a launched server",
+    "corners": "the drafter's weights",
     "true_states": "the target's true hidden states",
     "acceptance": "measured acceptance",
     "judgements": "what is certain of the measured acceptance",

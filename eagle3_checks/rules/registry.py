@@ -19,6 +19,7 @@ from eagle3_checks.rules import (
     wir,
     wir_parts,
     wir_values,
+    wir_weights,
 )
 from eagle3_checks.rules.base import Rule
 
@@ -33,6 +34,7 @@ _FAMILIES = (
     wir.RULES,
     wir_values.RULES,
     wir_parts.RULES,
+    wir_weights.RULES,
     acc.RULES,
     los.RULES,  # before SPD, whose comparison ends a launched server
     los_kinds.RULES,

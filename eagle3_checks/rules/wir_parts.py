@@ -52,19 +52,19 @@ def _differences(wiring: Wiring, ranks: Sequence[int]) -> Iterator[tuple[str, st
         rank: sorted({c.layers for c in wiring.captures if c.rank == rank}) for rank in ranks
     }
     layers = {rank: "; ".join(map(ids, seen)) or "none" for rank, seen in captures.items()}
-    for what, told in (("what was loaded", loads), ("what is captured", layers)):
-        if len(set(told.values())) > 1:
-            yield what, "; ".join(f"rank {rank}: {told[rank]}" for rank in ranks[:SHOWN])
+    for what, by_rank in (("what was loaded", loads), ("what is captured", layers)):
+        if len(set(by_rank.values())) > 1:
+            yield what, "; ".join(f"rank {rank}: {by_rank[rank]}" for rank in ranks[:SHOWN])
     first: dict[tuple[int, ...], StatesSeen] = {}
     for seen in sorted(wiring.states, key=lambda s: s.rank):
         known = first.setdefault(seen.tokens, seen)
         apart = [distance(a.rows, b.rows) for a, b in zip(seen.states, known.states, strict=False)]
         if max(apart, default=0.0) > RANKS_DIFFER:
-            told = (
+            apart_by = (
                 f"rank {seen.rank} and rank {known.rank} by {100 * max(apart):.2g} %, as where a "
                 "state is taken before its all-reduce"
             )
-            yield "an aux state", told
+            yield "an aux state", apart_by
             return
 
 

@@ -67,7 +67,7 @@ class WIR004(Rule):
         limit = tolerance(seen[0].dtype)
         found = [identify(v, b, among, limit) for v, b in zip(vectors, expected, strict=True)]
         evidence = _evidence(expected, found, true_states)
-        wrong = _wrong(expected, found, _others(ranks, among, expected, limit))
+        wrong = _wrong(expected, found, _add_up(ranks, among, expected, limit))
         if wrong:
             return (Problem(message=wrong, evidence=evidence),)
         return Passed(
@@ -94,7 +94,7 @@ def _by_rank(wiring: Wiring, true: TrueStates) -> dict[int, list[StatesSeen]]:
     return {rank: seen for rank, seen in ordered.items() if [s.tokens for s in seen] == first}
 
 
-def _others(
+def _add_up(
     ranks: Mapping[int, Sequence[StatesSeen]],
     among: Candidates,
     expected: Sequence[int],

@@ -25,13 +25,15 @@ COMMAND = "python -m eagle3_checks.selftest.page"
 ABOUT = f"""\
 Every defect below is planted in the suite's own tiny pair, and every healthy variant too:
 
+<!-- not run: tests_cpu/selftest and tests_cpu/serve run the rows -->
 ```
 eagle3-checks selftest            # what files and flags show, in seconds
 eagle3-checks selftest --serve    # what the real server shows, on the CPU engine
 ```
 
 Both exit with 1 where a defect is missed, a healthy variant is not passed, or fewer than nine
-causes in ten stand first. `-k NAME` picks rows. This page is written by `{COMMAND}`.
+causes in ten stand first. `-k NAME` picks rows. This page is written by
+`{COMMAND}`.
 
 A cause is *proven* by a rule that found an error or by the one change that brings acceptance back,
 *likely* where the evidence tells it from others, else *suspected*: [diagnosis.md](diagnosis.md)."""
@@ -41,8 +43,8 @@ a kind, it says why."""
 ON_SERVERS = """\
 Each row is one server, started in spite of errors in the files. *Accept length* is what it served,
 *replayed* what the reference reaches with the same files on the target's true states: both low, the
-fault is in the files; only the first, in the wiring. Rows are held against the healthy pair's run,
-prompt by prompt (ACC005)."""
+fault is in the files; only the first, in the wiring. Defects are held against the healthy pair's
+run too, prompt by prompt (ACC005)."""
 
 
 def page(static: Sequence[Row], served: Sequence[Row]) -> str:
@@ -62,6 +64,7 @@ def page(static: Sequence[Row], served: Sequence[Row]) -> str:
         ON_SERVERS,
         _figures(served),
         table(bad, titles, served=True),
+        *_open(served),
         "## Healthy variants",
         "None of them may raise an error, here or on a server.",
         table([r for r in served if r.name in VARIANTS] or healthy, titles, served=bool(served)),
@@ -91,6 +94,15 @@ def _figures(served: Sequence[Row]) -> str:
         f"{len(summary.bad)} rows with a miss or a false alarm. The planted cause stands first in "
         f"{summary.right} of {summary.served}, and in {right} of {len(silent)} silent ones."
     )
+
+
+def _open(served: Sequence[Row]) -> Iterator[str]:
+    """Name the rows that are served and were not recorded."""
+    have = {row.name for row in served}
+    zoo = (*VARIANTS.values(), *DEFECTS.values())
+    missing = [f"`{p.name}`" for p in zoo if p.served and p.name not in have]
+    if missing:
+        yield f"Not recorded here; the command above serves them too: {', '.join(missing)}."
 
 
 def _kinds() -> Iterator[str]:

@@ -100,6 +100,10 @@ class AttachedServer:
         """Return None: its processes may be on another host."""
         return None
 
+    def cpu_seconds(self) -> float:
+        """Return 0: its processes may be on another host."""
+        return 0.0
+
     def clues(self, *, hung: bool) -> tuple[str, ...]:
         """Return nothing: log and processes are not ours to look into."""
         del hung

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from eagle3_checks.facts import (
     CaptureSeen,
+    Corner,
     DraftedSeen,
     ForwardSeen,
     HeadsSeen,
@@ -53,11 +54,16 @@ class _Seen:
     captures: dict[CaptureSeen, None] = field(default_factory=dict)
     states: dict[StatesSeen, None] = field(default_factory=dict)
     heads: dict[HeadsSeen, None] = field(default_factory=dict)
+    corners: dict[str, Corner] = field(default_factory=dict)
     errors: dict[str, None] = field(default_factory=dict)
 
     def take(self, line: _Line) -> None:
         """Take in one line. Raises KeyError, TypeError, ValueError on one that lacks something."""
-        match line.get("fact"):
+        kind = str(line.get("fact"))
+        if kind in _EACH_ONCE:
+            name, read = _EACH_ONCE[kind]
+            getattr(self, name)[read(line)] = None
+        match kind:
             case "hello":
                 self.sglang = line.get("sglang") or self.sglang
             case "load":
@@ -66,16 +72,8 @@ class _Seen:
                 self.shared[_process(line)] = tuple(line["parameters"])
             case "drafted":
                 self.drafted[_rank(line)] = _drafted(line)  # the last one counts all
-            case "forward":
-                self.forwards[_forward(line)] = None
-            case "capture":
-                self.captures[_capture(line)] = None
-            case "states":
-                self.states[_states(line)] = None
-            case "heads":
-                self.heads[_heads(line)] = None
-            case "error":
-                self.errors[_error(line)] = None
+            case "corners" if _rank(line) == 0:
+                self.corners.update(_corners(line))
 
     def wiring(self) -> Wiring:
         """Return all that was taken in."""
@@ -89,6 +87,7 @@ class _Seen:
             states=tuple(self.states),
             heads=tuple(self.heads),
             drafted=tuple(self.drafted.values()),
+            corners=self.corners,
         )
 
 
@@ -190,6 +189,13 @@ def _drafted(line: _Line) -> DraftedSeen:
     )
 
 
+def _corners(line: _Line) -> dict[str, Corner]:
+    return {
+        str(name): tuple(tuple(float(value) for value in row) for row in rows)
+        for name, rows in line["parameters"].items()
+    }
+
+
 def _rank(line: _Line) -> int:
     return int(line.get("rank") or 0)
 
@@ -201,3 +207,13 @@ def _error(line: _Line) -> str:
 
 def _optional(value: Any) -> int | None:
     return None if value is None else int(value)
+
+
+_EACH_ONCE: Mapping[str, tuple[str, Callable[[_Line], Any]]] = {
+    "forward": ("forwards", _forward),
+    "capture": ("captures", _capture),
+    "states": ("states", _states),
+    "heads": ("heads", _heads),
+    "error": ("errors", _error),
+}
+"""Facts of which each is kept once: the field that holds them, and what reads one."""

@@ -63,6 +63,10 @@ class Server(Protocol):
         """Return the resident memory of the server's processes in bytes; None if unseen."""
         ...
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of the server's processes; 0 if unseen."""
+        ...
+
     def clues(self, *, hung: bool) -> tuple[str, ...]:
         """Return why a server may have been lost, from its log, and where a hung one stands."""
         ...

@@ -187,6 +187,8 @@ class RunningServer(Guarded):
             size = os.fstat(log.fileno()).st_size
             for line in log:
                 yield self.redactor.text(line.decode(errors="replace").rstrip("\n"))
+                if log.tell() >= size:  # what is written meanwhile may never end
+                    return
                 if BEGINNING < log.tell() < size - END:
                     log.seek(size - END)
                     log.readline()
@@ -238,6 +240,10 @@ class RunningServer(Guarded):
         halted = [f"{process} and could not say" for process in tree if process.halted]
         stacks = [str(stack) for stack in stacks_of(tree, self.log)]
         return tuple(self.redactor.text(line) for line in (*halted, *stacks))[:MOST_STACKS]
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of all the server's living processes."""
+        return sum(process.cpu_seconds for process in self.processes())
 
     def clues(self, *, hung: bool) -> tuple[str, ...]:
         """Return likely causes from the log and, of a hung server, where its threads stand."""

@@ -26,6 +26,8 @@ IDLE_SHARE = 0.02
 """Share of one core below which a process tree does nothing but be asked whether it is ready."""
 LEAST_CPU_SECONDS = 0.2
 LEAST_MEMORY = MIB
+MOST_BYTES = MIB
+"""Of a log that grew by more since it was last read, the rest is passed over."""
 GPU_EVERY = 10.0
 RELEASE_SECONDS = 30.0
 SPARE_MIB = 512
@@ -105,9 +107,12 @@ class LogLines:
     def count(self) -> int:
         """Return the number of whole lines that are no echo of the wait for readiness."""
         with contextlib.suppress(OSError), self._log.open("rb") as log:
+            size = os.fstat(log.fileno()).st_size  # a flooded log grows faster than it is read
+            if size - self._offset > MOST_BYTES:
+                self._offset = size - MOST_BYTES
             log.seek(self._offset)
             for line in log:
-                if not line.endswith(b"\n"):
+                if self._offset >= size or not line.endswith(b"\n"):
                     break
                 self._offset += len(line)
                 self._lines += not _ECHO.search(line)

@@ -10,6 +10,12 @@ from eagle3_checks.server.protocol import Server
 
 TICK_SECONDS = 0.5
 MEMORY_SECONDS = 2.0
+BUSY_SHARE = 0.1
+"""Share of one core from which on a process tree computes, and does not merely wait."""
+BUSY_FACTOR = 3
+"""How many times the hang timeout a server that computes is given: it may compile a kernel, and
+answers nobody meanwhile; or it spins, and will never answer."""
+_LEAST_PROBE_SECONDS = 1.5
 _QUIET_SHARE = 0.5
 """Share of the hang timeout after which a silent server is asked whether it works."""
 
@@ -34,7 +40,8 @@ class Watch:
     """Watches one server from a thread of its own; a context manager.
 
     A server that ended, or that neither answers a request nor a probe for `hang_timeout` seconds,
-    has its requests broken off at once: `lost` says why. A slow one answers the probe.
+    has its requests broken off at once: `lost` says why. A slow one answers the probe; one that is
+    seen to compute is given three times as long.
     """
 
     def __init__(self, server: Server, client: Measuring, hang_timeout: float) -> None:
@@ -43,6 +50,8 @@ class Watch:
         self._limit = hang_timeout
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="eagle3-watch", daemon=True)
+        self._quiet: tuple[float, float] | None = None
+        """Silence and CPU time of the server when it was first found quiet."""
         self.lost = ""
         self.hung = False
         self.peak_memory: int | None = None
@@ -74,7 +83,7 @@ class Watch:
                 self.hung = True
                 self._lose(
                     "the server hangs: no answer and no token, not even to a probe, for "
-                    f"{self._limit:g} s (server.hang_timeout)"
+                    f"{self._client.silence():.0f} s (server.hang_timeout)"
                 )
             if self.lost:
                 return
@@ -82,11 +91,21 @@ class Watch:
     def _hangs(self) -> bool:
         silence = self._client.silence()
         if silence < self._limit * _QUIET_SHARE:
+            self._quiet = None
             return False
-        if self._server.endpoint.working(max(self._limit - silence, TICK_SECONDS)):
+        if self._quiet is None:
+            self._quiet = silence, self._server.cpu_seconds()
+        if self._server.endpoint.working(max(self._limit - silence, _LEAST_PROBE_SECONDS)):
             self._client.heard()
             return False
-        return self._client.silence() >= self._limit
+        silence = self._client.silence()
+        return silence >= self._limit * (BUSY_FACTOR if self._busy(silence) else 1)
+
+    def _busy(self, silence: float) -> bool:
+        """Whether the server's processes have computed since they went quiet."""
+        since, before = self._quiet or (silence, 0.0)
+        computed = self._server.cpu_seconds() - before
+        return computed > BUSY_SHARE * max(silence - since, TICK_SECONDS)
 
     def _weigh(self) -> None:
         memory = self._server.memory()

@@ -24,11 +24,15 @@ WHO = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull} | {
 }
 
 
-def git(repository: Path, *words: str) -> str:
+def git(repository: Path, *words: str, minute: int = 0) -> str:
+    """Run git at a given minute: which of two commits it tries first depends on their dates."""
+    when = dict.fromkeys(
+        ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"2026-01-01T00:{minute:02}:00Z"
+    )
     done = subprocess.run(
         ["git", *words],  # noqa: S607 - the one on PATH
         cwd=repository,
-        env=os.environ | WHO,
+        env=os.environ | WHO | when,
         capture_output=True,
         text=True,
         check=False,
@@ -53,7 +57,7 @@ def history(repository: Path, files: Mapping[int, str]) -> None:
     for number, text in files.items():
         (repository / "drafter.toml").write_text(f"# {number}\n{text}")
         git(repository, "add", "drafter.toml")
-        git(repository, "commit", "--quiet", "--message", f"Change {number}")
+        git(repository, "commit", "--quiet", "--message", f"Change {number}", minute=number)
     git(repository, "bisect", "start", "main", "main~15", "--")
 
 

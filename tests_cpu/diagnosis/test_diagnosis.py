@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,12 @@ def test_bands_of_practice_without_a_replay(
     assert all(cause.confidence is Confidence.SUSPECTED for cause in ranked)
 
 
+def test_a_wiring_that_is_proven_is_no_longer_suspected_first() -> None:
+    seen = [finding(f"WIR00{n}", status=Status.PASS) for n in (1, 2, 3, 4, 6)]
+    assert names(run(*seen))[0] == "training"
+    assert names(run(*seen[:-1]))[0] == "wiring"
+
+
 def test_a_good_replay_and_bad_serving_is_wiring() -> None:
     ranked = diagnose(run(tried=trials(HEALTHY, faults=(trial("aux-order", (0.3, 0.2, 0.1)),))))
     assert [(c.name, c.confidence) for c in ranked] == [("wiring", Confidence.LIKELY)]
@@ -84,6 +91,16 @@ def test_faults_that_look_alike_are_suspected_with_each_other() -> None:
     by_name = {c.name: c for c in ranked}
     assert by_name["head"].confidence is Confidence.SUSPECTED
     assert "embedding" in by_name["head"].evidence_against[-1]
+
+
+def test_a_fault_that_counts_as_the_server_does_is_likely_even_where_all_look_near() -> None:
+    same = replace(trial("loaded-weights", DEAD), distance=0.0)
+    near = replace(trial("vocabulary", (0.0, 0.0, 0.0)), distance=0.07)
+    ranked = diagnose(run(tried=trials(HEALTHY, faults=(near, same))))
+    assert (ranked[0].name, ranked[0].confidence) == ("loaded-weights", Confidence.LIKELY)
+    close = replace(near, distance=0.02)
+    ranked = diagnose(run(tried=trials(HEALTHY, faults=(close, same))))
+    assert ranked[0].name == "wiring"
 
 
 def test_bad_both_ways_is_training_where_no_change_helps() -> None:

@@ -1,6 +1,7 @@
 """``python -m tests_cpu.docs.capture PAGE…``: write below each command what it prints.
 
-Commands without any output below them stay so, and so do outputs with a line ``...``.
+Commands without any output below them stay so, and so do outputs with a line ``...`` and blocks
+that need the real server.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ def capture(page: Path) -> None:
     shift = 0
     with tempfile.TemporaryDirectory() as home, PageRun(Path(home)) as run:
         for step in steps(page):
+            if step.kind == "serve":
+                continue
             block = ""
             for ran in run.do(step):
                 shown = ran.command.shown

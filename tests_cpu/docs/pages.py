@@ -74,7 +74,8 @@ class Step:
 
 def pages() -> tuple[Path, ...]:
     """Return the pages that people write: those of rules are made from their declarations."""
-    return tuple(sorted(p for p in DOCS.rglob("*.md") if p.parent.name != "rules"))
+    written = (p for p in DOCS.rglob("*.md") if p.parent.name != "rules")
+    return (ROOT / "README.md", *sorted(written))
 
 
 def steps(page: Path) -> tuple[Step, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests_cpu.docs.pages import DOCS, pages, steps
+from tests_cpu.docs.pages import DOCS, ROOT, pages, steps
 from tests_cpu.docs.runner import PageRun, differs
 
 
@@ -15,7 +15,7 @@ def having(kind: str) -> list[Path]:
 
 
 def name(page: Path) -> str:
-    return str(page.relative_to(DOCS).with_suffix(""))
+    return str(page.relative_to(ROOT).with_suffix(""))
 
 
 def run_page(page: Path, home: Path, *kinds: str) -> None:

@@ -16,7 +16,7 @@ from tests_cpu.docs.pages import DOCS, ROOT, pages
 from tests_cpu.guard.ci_files import ACTION, read
 from tests_cpu.test_architecture import BELOW, STANDALONE
 
-ALL = [*pages(), *sorted(DOCS.glob("rules/*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+ALL = [*pages(), *sorted(DOCS.glob("rules/*.md")), ROOT / "CONTRIBUTING.md"]
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 
@@ -27,6 +27,17 @@ def name(page: Path) -> str:
 def commands() -> dict[str, argparse.ArgumentParser]:
     action = next(a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
     return dict(action.choices)
+
+
+def options(command: argparse.ArgumentParser) -> set[str]:
+    """Return the options of a command and of those below it."""
+    below = (
+        parser
+        for action in command._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for parser in action.choices.values()
+    )
+    return set(command._option_string_actions).union(*map(options, below))
 
 
 def code_of(page: Path) -> Iterator[str]:
@@ -45,7 +56,7 @@ def test_commands_and_options_exist(page: Path) -> None:
         for command in re.finditer(r"eagle3-checks ([a-z]+)([^|`]*)", code):
             assert command[1] in known, code
             own = re.sub(r"'[^']*'", "", command[2].partition(" -- ")[0])
-            unknown = set(OPTION.findall(own)) - set(known[command[1]]._option_string_actions)
+            unknown = set(OPTION.findall(own)) - options(known[command[1]])
             assert not unknown, code
 
 

@@ -21,6 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests_cpu.plugin import fake_sglang
 
 SLOW_SECONDS = 1.8
+BLOCKING = ("hangs", "spins", "compiles")
+"""Faults in which the scheduler answers nobody."""
 
 
 def parse() -> argparse.Namespace:
@@ -56,7 +58,7 @@ class Handler(fake_sglang.Handler):
         if path == "/health":
             warm = time.monotonic() - self.began >= told.warming
             self.answer(told.health if warm else 503)
-        elif path == "/health_generate" and told.fault == "hangs" and self.faulty():
+        elif path == "/health_generate" and told.fault in BLOCKING and self.faulty():
             threading.Event().wait()
         elif path == "/v1/loads":
             load = {"num_used_tokens": told.leak, "max_total_num_tokens": 8192}
@@ -141,6 +143,18 @@ class Handler(fake_sglang.Handler):
 
     def fault_hangs(self, _: str) -> None:
         threading.Event().wait()
+
+    def fault_spins(self, _: str) -> None:
+        while True:
+            pass
+
+    def fault_compiles(self, _: str) -> None:
+        """Compute, answer nobody meanwhile, and then go on."""
+        with self.lock:
+            end = time.monotonic() + SLOW_SECONDS
+            while time.monotonic() < end:
+                pass
+        super().do_POST()
 
     def fault_stops(self, _: str) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)

@@ -41,6 +41,7 @@ def probe() -> Any:
         "capture",
         "dataflow",
         "digest",
+        "drafts",
         "forward",
         "hooks",
         "load",

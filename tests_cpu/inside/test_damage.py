@@ -178,7 +178,7 @@ def test_noise_spares_the_embedding(damage: Any) -> None:
 def step(damage: Any, **changes: Any) -> Any:
     logits = torch.arange(8.0).repeat(3, 1)
     given = {
-        "request": SimpleNamespace(output_ids=[0] * 30, cached_tokens=0, grammar=None),
+        "request": SimpleNamespace(output_ids=[0] * 20, cached_tokens=0, grammar=None),
         "logits": logits,
         "drafted": torch.tensor([1, 2, 3]),
         "number": 5,

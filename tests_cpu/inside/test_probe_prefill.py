@@ -118,6 +118,15 @@ def test_whose_embedding_and_head(
     assert (fact["embedding"], fact["head"]) == (embedding, head)
 
 
+def test_the_first_values_of_each_matrix(facts: Any, probe: Any) -> None:
+    given = worker()
+    head = given.draft_runner.model.lm_head.weight
+    run(probe.prefill.PrefillWatch(facts.recorder), given, batch(2), torch.randn(2, 3 * WIDTH))
+    seen = facts.only("corners")["parameters"]
+    assert set(seen) == {"lm_head.weight", "model.embed_tokens.weight"}
+    assert seen["lm_head.weight"] == head[:4, :4].double().tolist()
+
+
 def drafts(*tokens: int) -> Any:
     return SimpleNamespace(draft_token=torch.tensor([19, *tokens]), draft_token_num=len(tokens) + 1)
 
@@ -152,4 +161,4 @@ def test_what_is_no_tree_is_passed_over(facts: Any, probe: Any) -> None:
 def test_a_fault_of_the_probe_spares_the_server(facts: Any, probe: Any) -> None:
     watch = probe.prefill.PrefillWatch(facts.recorder)
     run(watch, SimpleNamespace(), batch(2), torch.randn(2, 3 * WIDTH))
-    assert {line["where"] for line in facts.of("error")} == {"states", "heads"}
+    assert {line["where"] for line in facts.of("error")} == {"states", "heads", "corners"}

@@ -138,7 +138,7 @@ def test_a_server_without_tokenizer() -> None:
         ("abort-ignored", "abort", "it went on to its 256 tokens"),
         ("abort-unsaid", "abort", "it ended by 'stop' after 3 tokens, not by its abort"),
         ("short-long", "short", "2 tokens instead of 1"),
-        ("hidden-short", "hidden", "23 entries of hidden states for 24 tokens"),
+        ("hidden-short", "hidden", "7 entries of hidden states for 8 tokens"),
     ],
 )
 def test_a_kind_of_request_that_goes_wrong(fault: str, kind: str, problem: str) -> None:

@@ -35,11 +35,14 @@ class Served:
         return logits[0, -1], out[0, -1]
 
 
-def tree_of(served: Served, speculation: Speculation) -> tuple[list[int], list[int]]:
-    """Tokens and parents of one tree, by the rules alone: proposals, their products, the best."""
+def tree_of(
+    served: Served, speculation: Speculation
+) -> tuple[list[int], list[int], list[torch.Tensor]]:
+    """Tokens, parents and logits of a tree, by the rules alone: proposals, products, the best."""
     topk, kept = speculation.topk, served.drafter.kept.tolist()
     proposed: list[tuple[float, int, int]] = []  # score, token, number of the parent's proposal
     logits, hidden = served.run([], [])
+    behind = [logits]
     chance, ids = logits.softmax(-1).topk(topk)
     proposed += [(c, kept[i], -1) for c, i in zip(chance.tolist(), ids.tolist(), strict=True)]
     branches = list(range(topk))
@@ -53,6 +56,7 @@ def tree_of(served: Served, speculation: Speculation) -> tuple[list[int], list[i
             seen.append(states[row])
             logits, out = served.run(fed, seen)
             outs.append(out)
+            behind.append(logits)
             chance, ids = logits.softmax(-1).topk(topk)
             proposed += [
                 (proposed[branch][0] * c, kept[i], branch)
@@ -63,18 +67,23 @@ def tree_of(served: Served, speculation: Speculation) -> tuple[list[int], list[i
     order = sorted(range(len(proposed)), key=lambda n: -proposed[n][0])
     nodes = sorted(order[: speculation.draft_tokens - 1])
     place = {-1: 0} | {number: node for node, number in enumerate(nodes, start=1)}
-    return [proposed[n][1] for n in nodes], [-1] + [place.get(proposed[n][2], -1) for n in nodes]
+    parents = [-1] + [place.get(proposed[n][2], -1) for n in nodes]
+    return [proposed[n][1] for n in nodes], parents, behind
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("speculation", FORMS, ids=("chain", "tree", "deep"))
 def test_trees_drafted_at_once_equal_one_drafted_token_by_token(speculation: Speculation) -> None:
     drafter = make()
+    drafter.lm_head.weight *= 12  # sure of itself, so that a branch may beat its elders
     tokens, aux = torch.randint(50, (9,)), torch.randn(9, 48)
-    trees = draft_trees(drafter, aux, tokens, torch.arange(1, 8), speculation)
-    for row, root in enumerate(range(1, 8)):
+    roots = (1, 3, 7)
+    trees = draft_trees(drafter, aux, tokens, torch.tensor(roots), speculation)
+    for row, root in enumerate(roots):
         served = Served(drafter, tokens[: root + 2], aux[: root + 1])
-        drafted, parents = tree_of(served, speculation)
+        drafted, parents, behind = tree_of(served, speculation)
+        ours = torch.cat([logits[row] for logits in trees.logits])
+        torch.testing.assert_close(ours, torch.stack(behind), rtol=0, atol=1e-4)
         assert trees.tokens[row].tolist() == [tokens[root + 1].item(), *drafted]
         assert trees.parents[row].tolist() == parents
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from eagle3_checks.facts import Acceptance, Stream, Throughput
+from eagle3_checks.facts import Acceptance, Replayed, Stream, Throughput, Trial, Trials
 from eagle3_checks.inspection import inspect
 from eagle3_checks.report import result as module
 from eagle3_checks.report.result import build_result, plain, redact_variable, write_json
@@ -37,10 +37,18 @@ def test_every_figure_fits_the_schema(name: str) -> None:
 
 
 def test_the_schema_knows_every_measurement() -> None:
-    known = SCHEMA["properties"]["measurements"]["properties"] | SCHEMA["$defs"]
-    for key, kind in (("acceptance", Acceptance), ("throughput", Throughput)):
-        assert set(known[key]["properties"]) == {f.name for f in fields(kind)}
-    assert {f.name for f in fields(Stream)} == set(SCHEMA["$defs"]["stream"]["properties"])
+    measured = SCHEMA["properties"]["measurements"]["properties"]
+    known = SCHEMA["$defs"]
+    assert measured["acceptance"] == {"$ref": "#/$defs/acceptance"}
+    for kind, table in (
+        (Acceptance, known["acceptance"]),
+        (Replayed, measured["replayed"]),
+        (Throughput, measured["throughput"]),
+        (Stream, known["stream"]),
+        (Trial, known["trial"]),
+        (Trials, measured["trials"]),
+    ):
+        assert set(table["properties"]) == {f.name for f in fields(kind)}
 
 
 def test_secrets_in_flags_and_addresses_are_masked() -> None:

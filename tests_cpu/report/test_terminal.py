@@ -43,6 +43,19 @@ def test_causes_without_proof_come_with_their_evidence(
     assert text[text.index("verdict ") :] == snapshot
 
 
+def test_answers_in_short() -> None:
+    alike = {"prompts": 4, "tokens": 128, "divergences": [], "missing": ""}
+    nothing = {"prompts": 0, "tokens": 0, "divergences": [], "missing": "no cache"}
+    seen = {"scored": {**alike, "divergences": [{}, {}]}, "again": alike, "together": alike}
+    result = samples.a_result((), Verdict.PASS, {"parity": {**seen, "cached": nothing}})
+    assert (
+        "answers    126 of 128 tokens are the target's own choice\n"
+        "           the same in a second run, in company\n"
+    ) in rendered(result, 80)
+    unseen = dict.fromkeys(("scored", "again", "together", "cached"), nothing)
+    assert "answers" not in rendered(samples.a_result((), Verdict.PASS, {"parity": unseen}), 80)
+
+
 def test_numbers_are_not_broken() -> None:
     for width in range(40, 100):
         text = rendered(samples.dead(), width)
@@ -91,3 +104,9 @@ def test_a_first_baseline_is_said_to_be_recorded() -> None:
     told = rendered(result, 80)
     assert "2.74 recorded by this run   baselines/kimi-k2.5.json" in told
     assert "-1.1 %" not in told
+
+
+def test_why_there_is_no_replay_is_told() -> None:
+    result = samples.healthy()
+    result["measurements"]["not_replayed"] = "RoPE of type 'longrope' is not computed"
+    assert "replay     RoPE of type 'longrope' is not computed\n" in rendered(result, 80)

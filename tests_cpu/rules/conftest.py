@@ -19,6 +19,7 @@ from eagle3_checks.contract import contract_for
 from eagle3_checks.facts import (
     Acceptance,
     CaptureSeen,
+    Corner,
     DraftedSeen,
     ForwardSeen,
     HeadsSeen,
@@ -108,6 +109,8 @@ def judge_wiring(tmp_path: Path, healthy_pair: Callable[..., tuple[Path, Path]])
         states: tuple[StatesSeen, ...] = (),
         heads: tuple[HeadsSeen, ...] = (),
         drafted: tuple[DraftedSeen, ...] = (),
+        corners: Mapping[str, Corner] | None = None,
+        stored: Mapping[str, Corner] | None = None,
         **pair: Any,
     ) -> tuple[Finding, ...]:
         target, drafter = healthy_pair(tmp_path, **pair)
@@ -122,9 +125,11 @@ def judge_wiring(tmp_path: Path, healthy_pair: Callable[..., tuple[Path, Path]])
             states=states,
             heads=heads,
             drafted=drafted,
+            corners=corners or {},
         )
         known = file_facts(target, drafter, speculation=Speculation(algorithm=algorithm))
-        return run_rule(by_code(code), replace(known, wiring=wiring, true_states=TRUE))
+        facts = replace(known, wiring=wiring, true_states=TRUE, corners=stored)
+        return run_rule(by_code(code), facts)
 
     return judge
 

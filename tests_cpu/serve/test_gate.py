@@ -27,6 +27,10 @@ def test_the_healthy_pair_passes(run_gate: Callable[..., Run]) -> None:
     assert {s["concurrency"] for s in run.result["measurements"]["throughput"]["streams"]} == {1, 4}
     fired = [f for f in run.result["findings"] if f["status"] == "fail" and f["severity"] != "info"]
     assert fired == []
+    assert run.status("SRV004") == "pass"  # every slot of the KV pool is free again
+    seen = run.result["measurements"]["server"]
+    assert seen["pool"]["used"] == 0 < seen["pool"]["capacity"]
+    assert seen["peak_resident_bytes"] > 100 << 20
 
 
 def test_a_tree_passes(run_gate: Callable[..., Run]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from eagle3_checks.reference.oracle import Asked, Plan, verified
 from eagle3_checks.server.drafts import DRAFTS, DraftSeen, read_drafts
 from eagle3_checks.server.open import open_server
 from eagle3_checks.settings import resolve
+from tests_cpu.serve.running import TINY as TINY_PAIR
+from tests_cpu.serve.running import Run
 
 NEW_TOKENS = 48
 PROMPTS = load_prompts(Prompts(sets=("heldout-code",), limit=64)).prompts
@@ -101,3 +103,16 @@ def logits_agree(seen: DraftSeen, trees: Trees, row: int) -> int:
             torch.testing.assert_close(logits[list(branch.ids)], wanted, rtol=0, atol=CLOSE)
             compared += len(wanted)
     return compared
+
+
+def test_a_gate_replays_what_it_served(run_gate: Callable[..., Run]) -> None:
+    """Here on the states of a server without a drafter; above they are transformers'."""
+    run = run_gate(TINY_PAIR, "--replay", "server")
+    assert run.code == 0, run.output
+    replayed = run.result["measurements"]["replayed"]
+    assert replayed["source"] == "server"
+    offline, served = replayed["acceptance"], run.acceptance()
+    for figure in ("prompts", "verify_steps", "correct_drafts", "proposed_drafts", "per_position"):
+        assert offline[figure] == served[figure], figure
+    assert served["verify_steps"] > 100
+    assert "offline, on aux states from a server without a drafter" in run.output

@@ -209,3 +209,11 @@ def test_flags_are_left_out_with_their_values(
     words: tuple[str, ...], kept: tuple[str, ...]
 ) -> None:
     assert without(words, "--spec-") == kept
+
+
+def test_a_profile_without_a_drafter_states_no_speculation() -> None:
+    words = ("--speculative-algorithm", "EAGLE3", "--enable-return-aux-hidden-states")
+    plain = profile(drafter="", args=words)
+    command = build_command(plain, port=1, device="cpu")
+    assert command[-3:] == words
+    assert command.count("--speculative-algorithm") == 1

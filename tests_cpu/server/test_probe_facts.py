@@ -129,3 +129,51 @@ def test_no_files_are_no_facts(tmp_path: Path) -> None:
     wiring = read_wiring(tmp_path / "probe")
     assert wiring.sglang is None
     assert [*wiring.loads, *wiring.forwards, *wiring.captures, *wiring.errors] == []
+
+
+STATES = {
+    "fact": "states",
+    "tokens": [1, 2],
+    "width": 24,
+    "hidden_size": 8,
+    "dtype": "float32",
+    "states": [{"mean": 0.5, "norm": 2.0, "rows": [1.0, -1.0]}],
+}
+HEADS = {"fact": "heads", "embedding": "same", "head": "size"}
+
+
+def drafted(tokens: int, outside: int) -> dict[str, Any]:
+    counts = {"calls": 1, "tokens": tokens, "outside": outside}
+    return {"fact": "drafted", "examples": [4], "allowed": 64, **counts}
+
+
+def test_values_of_all_ranks_are_read(tmp_path: Path) -> None:
+    corners = {"fact": "corners", "parameters": {"model.fc.weight": [[1.0, 2.0], [3.0, 4.0]]}}
+    write(tmp_path, 11, STATES, HEADS, corners, drafted(3, 0), drafted(6, 2))
+    other = {**corners, "parameters": {"model.fc.weight": [[9.0]]}}
+    prefix = write(tmp_path, 12, STATES, HEADS, other, drafted(3, 0), rank=1)
+    wiring = read_wiring(prefix)
+    assert [(s.rank, s.tokens, s.states[0].rows) for s in wiring.states] == [
+        (0, (1, 2), (1.0, -1.0)),
+        (1, (1, 2), (1.0, -1.0)),
+    ]
+    assert [(h.rank, h.embedding, h.head) for h in wiring.heads] == [
+        (0, "same", "size"),
+        (1, "same", "size"),
+    ]
+    assert [(d.rank, d.tokens, d.outside) for d in wiring.drafted] == [(0, 6, 2), (1, 3, 0)]
+    assert wiring.corners == {"model.fc.weight": ((1.0, 2.0), (3.0, 4.0))}
+    assert wiring.errors == ()
+
+
+def test_values_that_lack_something_are_told(tmp_path: Path) -> None:
+    prefix = write(tmp_path, 11, {"fact": "states", "tokens": [1]}, {"fact": "heads"})
+    assert [error.partition(" (")[0] for error in read_wiring(prefix).errors] == [
+        "probe.11.jsonl: a 'states' line is incomplete",
+        "probe.11.jsonl: a 'heads' line is incomplete",
+    ]
+
+
+def test_parameters_that_were_filled_in_part(tmp_path: Path) -> None:
+    prefix = write(tmp_path, 11, {**LOAD, "partly": ["model.fc.weight"]})
+    assert read_wiring(prefix).loads[0].partly == ("model.fc.weight",)

@@ -95,6 +95,14 @@ def test_lines_that_echo_the_wait_do_not_count(tmp_path: Path) -> None:
     assert lines.count() == 2
 
 
+def test_a_flood_is_passed_over(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("a line of thirty-two characters\n" * 100_000 + "Load weight begin\n")
+    lines = LogLines(log)
+    assert 0 < lines.count() < 40_000
+    assert str(lines.reader) == "loading the target's weights"
+
+
 def test_without_the_driver_s_tool_no_gpu_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eagle3_checks.server.vital._nvidia_smi", lambda: None)
     assert gpu_memory() == ()

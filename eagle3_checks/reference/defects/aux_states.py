@@ -190,6 +190,7 @@ DEFECTS: tuple[Defect, ...] = (
         title="layers 5, 6, 7 stated, 2, 4, 5 trained on",
         kind="aux-ids-wrong",
         cause="aux-layers",
+        served_codes=("ACC005",),
         served=True,
         plant=planting(config(**_stated(4, 5, 6))),
     ),

@@ -29,8 +29,6 @@ class Planted:
     """The SGLang version by which its files are judged."""
     damage: str = ""
     """Name of the damage done to the running server (`EAGLE3_DAMAGE`)."""
-    compared: bool = True
-    """Whether its acceptance is held against the healthy pair's."""
     served: bool = False
     """Whether the served rows of the matrix have it: the server starts and answers."""
     warns: tuple[str, ...] = ()

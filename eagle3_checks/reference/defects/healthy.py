@@ -101,7 +101,6 @@ VARIANTS: tuple[Variant, ...] = (
         name="tree",
         title="tree drafting: 3 steps, topk 4, 8 draft tokens",
         served=True,
-        compared=False,
         settings={
             "speculation.topk": 4,
             "speculation.draft_tokens": 8,
@@ -139,7 +138,6 @@ VARIANTS: tuple[Variant, ...] = (
         title="no head of its own: the target's (it was trained with one, so its floor is lower)",
         served=True,
         settings={"floors.accept_length": 1.3, "floors.accept_rate": 0.1},
-        compared=False,
         plant=planting(config(draft_vocab_size=None), dropped(HEAD, "d2t", "t2d")),
     ),
     File(

@@ -174,6 +174,7 @@ DEFECTS: tuple[Defect, ...] = (
         title="q and k ordered for RoPE over neighbouring pairs; SGLang turns halves",
         kind="rope-layout",
         cause="rope",
+        served_codes=("ACC005",),
         served=True,
         plant=planting(_all((QUERY, KEY), interleaved(HEAD_DIM))),
     ),
@@ -191,6 +192,7 @@ DEFECTS: tuple[Defect, ...] = (
         where="target",
         kind="drafter-stale",
         cause="training",
+        served_codes=("ACC005",),
         served=True,
         plant=planting(
             tensors(

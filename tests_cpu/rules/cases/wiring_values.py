@@ -23,6 +23,11 @@ HEADS = HeadsSeen(rank=0, embedding="same", head="size")
 DRAFTED = DraftedSeen(rank=0, tokens=300, outside=0, examples=(), allowed=64)
 
 
+STORED = {"fc.weight": ((2.0, 1.0),)}
+SERVED = {"model.fc.weight": ((2.0, 1.0),)}
+NAN = float("nan")
+
+
 def heads(**changes: str) -> tuple[HeadsSeen, ...]:
     return (replace(HEADS, **changes),)  # type: ignore[arg-type]
 
@@ -122,4 +127,15 @@ CASES: tuple[Case, ...] = (
         loads=(replace(LOAD, partly=("model.layers.0.self_attn.qkv_proj.weight",)),),
     ),
     alike("WIR002", loads=(replace(LOAD, partly=("lm_head.weight",)),)),
+    fires(
+        "WIR008",
+        "model.fc.weight is served with 0.5 where fc.weight has 1 (row 0, column 1)",
+        corners={"model.fc.weight": ((2.0, 0.5),)},
+        stored=STORED,
+    ),
+    fires("WIR008", "is served with nan", corners={"model.fc.weight": ((NAN,),)}, stored=STORED),
+    healthy("WIR008", "first values of all 1 matrices", corners=SERVED, stored=STORED),
+    alike("WIR008", corners={"model.fc.weight": ((2.005, 1.0),)}, stored=STORED),
+    skips("WIR008", "the probe saw no served weights", corners={}, stored=STORED),
+    skips("WIR008", "no matrix is served as it is stored", corners=SERVED, stored={}),
 )

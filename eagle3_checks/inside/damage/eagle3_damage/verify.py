@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 EVERY = 5
 """Verify steps from one wrong draft to the next."""
-SPAN, ZEROES = 48, 20
+SPAN, ZEROES = 24, 12
 """Of so many tokens of an answer, the last ones become token 0."""
 NOISE = 4.0
 

@@ -39,11 +39,11 @@ def digest(states: torch.Tensor) -> dict[str, Any]:
     values = states.detach().to(device="cpu", dtype=torch.float64)
     rows = values @ signs(values.shape[-1]) / values.shape[-1] ** 0.5
     return {
-        "mean": _rounded(values.mean()),
-        "norm": _rounded(values.square().mean().sqrt()),
-        "rows": [_rounded(value) for value in rows.flatten()],
+        "mean": _rounded(float(values.mean())),
+        "norm": _rounded(float(values.square().mean().sqrt())),
+        "rows": [_rounded(value) for value in rows.flatten().tolist()],
     }
 
 
-def _rounded(value: torch.Tensor) -> float:
-    return float(f"{float(value):.{DIGITS}g}")
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")

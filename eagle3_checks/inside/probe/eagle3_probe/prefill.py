@@ -22,6 +22,9 @@ ROWS = 64
 CALLS = 64
 """Calls of the drafter whose tokens are looked at; told at each power of two."""
 EXAMPLES = 4
+SIDE = 4
+"""Rows and columns of a matrix that are written down."""
+MATRIX = 2
 
 
 class PrefillWatch:
@@ -44,7 +47,11 @@ class PrefillWatch:
         *args: Any,
         **kw: Any,
     ) -> Any:
-        """Facts ``states`` and ``heads``: of the first prompts that begin at their beginning."""
+        """Facts ``states``, ``heads`` and ``corners``.
+
+        ``states`` are those of the first prompts that begin at their beginning, ``corners`` the
+        first values of each of the drafter's matrices.
+        """
         if self._prompts < PROMPTS and not batch.forward_mode.is_idle():
             with self._recorder.guard("states"):
                 self._states(worker, batch, hidden)
@@ -52,6 +59,8 @@ class PrefillWatch:
             self._heads = True
             with self._recorder.guard("heads"):
                 self._compare_heads(worker)
+            with self._recorder.guard("corners"):
+                self._recorder.emit("corners", parameters=_corners(_drafter(worker)))
         return original(worker, batch, hidden, *args, **kw)
 
     def draft(self, original: Callable[..., Any], worker: Any, *args: Any, **kwargs: Any) -> Any:
@@ -73,7 +82,7 @@ class PrefillWatch:
             parts = torch.split(hidden[rows], width, dim=-1)
             self._recorder.emit(
                 "states",
-                tokens=[int(token) for token in batch.input_ids[rows]],
+                tokens=batch.input_ids[rows].tolist(),
                 width=int(hidden.shape[-1]),
                 hidden_size=width,
                 dtype=str(hidden.dtype).removeprefix("torch."),
@@ -98,7 +107,7 @@ class PrefillWatch:
         if self._allowed is None:
             self._allowed = _allowed(worker)
         # The first of each tree is the token that is already answered.
-        drafts = [int(token) for token in tree.reshape(-1, number)[:, 1:].flatten()]
+        drafts: list[int] = tree.reshape(-1, number)[:, 1:].flatten().tolist()
         outside = [token for token in drafts if token not in self._allowed]
         self._calls += 1
         self._tokens += len(drafts)
@@ -133,6 +142,15 @@ def _drafter(worker: Any) -> Any:
     """Return the drafter's module."""
     runner = getattr(worker, "draft_runner", None) or worker.draft_model_runner
     return runner.model
+
+
+def _corners(model: torch.nn.Module) -> dict[str, list[list[float]]]:
+    plain = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+    return {
+        name: value.detach()[:SIDE, :SIDE].double().tolist()
+        for name, value in model.named_parameters()
+        if value.dim() == MATRIX and value.dtype in plain
+    }
 
 
 def _compare(own: torch.Tensor, other: torch.Tensor | None) -> str:
