@@ -167,7 +167,9 @@ def _parser() -> argparse.ArgumentParser:
     repackage.set_defaults(run=_repackage)
 
     explain = commands.add_parser("explain", help="explain a rule by its code, or list all rules")
-    explain.add_argument("code", metavar="CODE", nargs="?", help="as in KEY001; all where left out")
+    explain.add_argument(
+        "code", metavar="CODE", nargs="?", help="as in KEY001; a family or none: a list"
+    )
     explain.set_defaults(run=_explain)
 
     commands.add_parser("doctor", help=DOCTOR).set_defaults(run=_doctor)
@@ -326,15 +328,17 @@ def _repackage(arguments: argparse.Namespace) -> int:
 
 def _explain(arguments: argparse.Namespace) -> int:
     from eagle3_checks.report.explain import explain, listing  # noqa: PLC0415 - quick --help
+    from eagle3_checks.rules.selection import hint  # noqa: PLC0415
 
-    if not arguments.code:
-        print(listing())
-        return ExitCode.PASS
+    code = arguments.code or ""
     try:
-        print(explain(arguments.code))
-    except KeyError as error:
-        print(f"eagle3-checks explain: {error.args[0]}", file=sys.stderr)
+        text = explain(code)
+    except KeyError:
+        text = listing(code)
+    if not text:
+        print(f"eagle3-checks explain: no rule {code!r}; {hint(code)}", file=sys.stderr)
         return ExitCode.USAGE
+    print(text)
     return ExitCode.PASS
 
 

@@ -12,6 +12,7 @@ from typing import cast
 from eagle3_checks.checkpoint.files import CheckpointError
 from eagle3_checks.checkpoint.hub_faults import (
     NO_HUB,
+    address,
     network_problem,
     no_revision,
     not_an_id,
@@ -95,6 +96,8 @@ def open_folder(source: str, *, weights: bool) -> Path:
 
 
 def _as_path(source: str) -> Path:
+    if source.startswith(("https://", "http://")):
+        raise CheckpointError(address(source))
     bare = source.removesuffix("@")
     if bare != source and not os.path.lexists(source) and _ID.fullmatch(bare):
         raise CheckpointError(no_revision(source, bare))

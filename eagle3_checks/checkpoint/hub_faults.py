@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from eagle3_checks.checkpoint.files import problem
+from eagle3_checks.checkpoint.files import problem, shown
 from eagle3_checks.facts import FileFault, FileProblem
 
 LOGIN = "log in with `hf auth login`, or set HF_TOKEN"
@@ -30,6 +30,14 @@ def no_revision(source: str, name: str) -> FileProblem:
     detail = "there is no such folder, and the revision after @ is empty; is a variable unset?"
     fix = f"write {name} for its main branch, or name a branch, tag or commit after @"
     return problem(FileFault.MISSING, source, detail, fix)
+
+
+def address(source: str) -> FileProblem:
+    """A web address in place of a hub id."""
+    parts = source.partition("://")[2].split("/")[1:3]
+    name = "/".join(parts) if len(parts) > 1 and all(parts) else "org/name"
+    detail = "it is a web address, neither a folder nor a hub id"
+    return problem(FileFault.MISSING, source, detail, f"write the hub id: {shown(name)}")
 
 
 def offline(source: str) -> FileProblem:

@@ -22,6 +22,8 @@ ALIASES = frozenset(
 )
 """Architectures under which trainers write what SGLang calls LlamaForCausalLMEagle3."""
 
+MEANT = ALIASES | {LLAMA}
+
 Step = tuple[dict[str, Any], Change | None]
 
 
@@ -60,9 +62,10 @@ def flattened(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[Change], lis
 def architecture(raw: dict[str, Any]) -> Step:
     """Name the class that SGLang serves, where the trainer's own name means the same."""
     seen = raw.get("architectures")
-    known = seen in [[name] for name in sorted(ALIASES)]
+    names = seen if isinstance(seen, list) else []
+    known = names[:1] != [LLAMA] and all(isinstance(n, str) and n in MEANT for n in names)
     unnamed = not seen and raw.get("speculators_model_type") == "eagle3"
-    if not (known or unnamed) or raw.get("model_type", "llama") != "llama":
+    if not ((names and known) or unnamed) or raw.get("model_type", "llama") != "llama":
         return raw, None
     change = Change(
         what="config.json: architectures",

@@ -39,9 +39,10 @@ def explain(code: str) -> str:
     return "\n".join(parts)
 
 
-def listing() -> str:
-    """Return one line a rule."""
-    return "\n".join(f"{r.code()}  {r.severity.value:8} {r.title}" for r in all_rules())
+def listing(start: str = "") -> str:
+    """Return one line for each rule whose code starts so, as in KEY; empty where none does."""
+    rules = [rule for rule in all_rules() if rule.code().startswith(start.strip().upper())]
+    return "\n".join(f"{r.code()}  {r.severity.value:8} {r.title}" for r in rules)
 
 
 def sections(rule: type[Rule]) -> Iterator[Section]:

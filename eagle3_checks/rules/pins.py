@@ -12,6 +12,8 @@ from eagle3_checks.contract.version import Contract
 
 _NEW_ROPE = Version("5")
 _STRICT = Version("5.6")
+_NULL_ALGORITHM = Version("0.5.23")
+"""The SGLang it was seen in (modelopt_quant.py, on the config as it is read)."""
 
 
 def transformers(contract: Contract) -> str:
@@ -22,6 +24,11 @@ def transformers(contract: Contract) -> str:
 def one_rope_dict(contract: Contract) -> bool:
     """Whether RoPE is read from ``rope_parameters``, into which the older keys are folded."""
     return _pinned(contract) >= _NEW_ROPE
+
+
+def stops_at_null_algorithm(contract: Contract) -> bool:
+    """Whether ``quantization_config.quant_algo: null`` is known to stop the server."""
+    return Version(contract.version) >= _NULL_ALGORITHM
 
 
 def strict_types(contract: Contract) -> bool:

@@ -10,6 +10,7 @@ from eagle3_checks.contract.version import MLA, Contract
 from eagle3_checks.facts import DraftConfig, Manifest, TensorInfo
 from eagle3_checks.profile import Server
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
+from eagle3_checks.rules.pins import stops_at_null_algorithm
 from eagle3_checks.rules.plan import quantised
 from eagle3_checks.rules.serving import flag
 from eagle3_checks.rules.text import counted, listed
@@ -75,9 +76,11 @@ def _unnamed(draft: DraftConfig, contract: Contract) -> Problem | None:
     algorithm = (inner if isinstance(inner, Mapping) else stated).get("quant_algo", "")
     fix = "Remove quantization_config from config.json where the weights are not quantised."
     if "quant_algo" in stated and algorithm is None:
+        if not stops_at_null_algorithm(contract):
+            return None
         return Problem(
             message="quantization_config.quant_algo is null, as for a drafter that was left as it "
-            "was; SGLang 0.5.23 stops at it when it reads the config",
+            f"was; SGLang {contract.name} stops at it when it reads the config",
             fix=fix,
             severity=Severity.WARNING,
         )

@@ -7,6 +7,7 @@ with the reason it is ignored for; it no longer decides a verdict.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -18,6 +19,8 @@ from eagle3_checks.verdict import Finding, Status
 IGNORED = "ignored"
 """Key in a finding's evidence that holds the reason it is ignored for."""
 _SHORTEST = 3
+_ANOTHER = re.compile(r",\s*[A-Za-z]{3}\d*\s*=")
+"""A second code inside a reason, which would be ignored by nobody."""
 
 
 class SelectionError(ValueError):
@@ -45,7 +48,12 @@ class Selection:
 
 def parse_selection(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Selection:
     """Read the values of the options, each given any number of times; raises SelectionError."""
-    codes = [code.strip() for value in select for code in value.split(",") if code.strip()]
+    codes: list[str] = []
+    for value in select:
+        found = [code.strip() for code in value.split(",") if code.strip()]
+        if not found:
+            raise SelectionError("--select names no code; write it as in --select KEY,FUS001")
+        codes += found
     reasons: dict[str, str] = {}
     for value in ignore:
         code, _, reason = value.partition("=")
@@ -54,6 +62,8 @@ def parse_selection(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> S
                 f"--ignore {value}: the reason is missing; write it as in "
                 f"--ignore {code.strip() or 'KEY001'}='why it may be so'"
             )
+        if _ANOTHER.search(reason):
+            raise SelectionError(f"--ignore {value}: give --ignore once for each code")
         reasons[_known(code.strip(), "--ignore")] = reason.strip()
     return Selection(
         selected=tuple(_known(code, "--select") for code in codes),
@@ -116,7 +126,12 @@ def _known(code: str, option: str) -> str:
     codes = [rule.code() for rule in all_rules()]
     if len(wanted) >= _SHORTEST and any(known.startswith(wanted) for known in codes):
         return wanted
+    raise SelectionError(f"{option} {code}: no rule has this code; {hint(code)}")
+
+
+def hint(code: str) -> str:
+    """Say which code may be meant: the nearest, or else the families."""
+    wanted, codes = code.strip().upper(), [rule.code() for rule in all_rules()]
     families = sorted({rule.family() for rule in all_rules()})
     near = difflib.get_close_matches(wanted, [*codes, *families], n=1, cutoff=0.5)
-    hint = f"; the nearest is {near[0]}" if near else f"; the families are {', '.join(families)}"
-    raise SelectionError(f"{option} {code}: no rule has this code{hint}")
+    return f"the nearest is {near[0]}" if near else f"the families are {', '.join(families)}"

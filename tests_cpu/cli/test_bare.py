@@ -51,9 +51,20 @@ def test_inspect_does_not_load_what_it_does_not_use(tmp_path: Path, healthy_pair
     assert not loaded & {"email", "tempfile", "tomllib", "zipfile"}, "a seventh of its start-up"
 
 
-@pytest.mark.parametrize("words", [("explain", "KEY001"), ("explain",), ("--version",)])
+@pytest.mark.parametrize(
+    "words", [("explain", "KEY001"), ("explain", "fus"), ("explain",), ("--version",)]
+)
 def test_explain_needs_none_of_them(words: tuple[str, ...]) -> None:
     assert bare(*words).returncode == 0
+
+
+def test_explain_lists_a_family_and_names_the_nearest_code() -> None:
+    lines = bare("explain", "key").stdout.splitlines()
+    assert len(lines) > 5
+    assert all(line.startswith("KEY") for line in lines)
+    done = bare("explain", "KEY0O1")
+    assert done.returncode == 2
+    assert "no rule 'KEY0O1'; the nearest is KEY001" in done.stderr
 
 
 def test_repackage_needs_none_of_them(tmp_path: Path, healthy_pair: Pair) -> None:

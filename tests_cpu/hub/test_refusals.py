@@ -38,6 +38,20 @@ def test_an_empty_revision(hub: StandIn) -> None:
     assert found.fix.startswith("write org/drafter for its main branch")
 
 
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("https://huggingface.co/org/drafter", "org/drafter"),
+        ("https://huggingface.co/org/drafter/tree/main", "org/drafter"),
+        ("http://hub.example", "org/name"),
+    ],
+)
+def test_a_web_address_is_told_as_one(source: str, name: str) -> None:
+    found = problem(source)
+    assert "it is a web address" in found.detail
+    assert found.fix == f"write the hub id: {name}"
+
+
 def test_a_private_repository_looks_like_none(hub: StandIn) -> None:
     hub.private = True
     assert "or hides it" in problem("org/drafter").detail

@@ -109,11 +109,19 @@ def test_biases_that_no_version_reads_are_not_fixed(
     assert errors(outcome.after) == {"KEY001"}
 
 
-@pytest.mark.parametrize("name", ["Eagle3Speculator", "Eagle3LlamaForCausalLM", "LlamaForCausalLM"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["Eagle3Speculator"],
+        ["Eagle3LlamaForCausalLM"],
+        ["LlamaForCausalLM"],
+        ["LlamaForCausalLM", "LlamaForCausalLMEagle3"],
+    ],
+)
 def test_the_architecture_of_a_trainer(
-    broken: Broken, rebuild: Rebuild, tmp_path: Path, name: str
+    broken: Broken, rebuild: Rebuild, tmp_path: Path, names: list[str]
 ) -> None:
-    assert rebuild(broken({"architectures": [name]})).good
+    assert rebuild(broken({"architectures": names})).good
     assert config(tmp_path)["architectures"] == ["LlamaForCausalLMEagle3"]
 
 

@@ -88,6 +88,11 @@ CASES: tuple[Case, ...] = (
     ),
     alike(
         "CFG014",
+        version="0.5.9",
+        draft={"quantization_config": {"quant_method": "modelopt", "quant_algo": None}},
+    ),
+    alike(
+        "CFG014",
         tensors=QUANTISED,
         edit=writing("drafter", "hf_quant_config.json", {"quantization": {"quant_algo": "FP8"}}),
     ),
