@@ -75,6 +75,8 @@ class Environments:
                 f"SGLang {version} does not run over the environment of a newer one; give an "
                 f"interpreter that has it: --python {version}=PATH"
             )
+        if self.cpu and installed_version(sys.executable) == version:
+            return Environment(version=version, python=sys.executable)
         home = self.folder / f"{'overlay' if self.cpu else 'venv'}-{version}"
         with _locked(home):
             if not (home / READY).is_file():

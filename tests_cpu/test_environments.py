@@ -85,9 +85,9 @@ def test_one_that_was_left_half_made_is_made_anew(wheels: Path, tmp_path: Path) 
 
 def test_what_cannot_be_had_is_told(wheels: Path, tmp_path: Path) -> None:
     releases = Environments(folder=tmp_path / "envs", cpu=True, given={})
-    with pytest.raises(EnvironmentFailedError, match=r"0\.5\.23 could not be .*--python 0\.5\.23="):
-        releases.get("0.5.23")
-    assert not (tmp_path / "envs" / "overlay-0.5.23" / READY).exists()
+    with pytest.raises(EnvironmentFailedError, match=r"0\.5\.21 could not be .*--python 0\.5\.21="):
+        releases.get("0.5.21")
+    assert not (tmp_path / "envs" / "overlay-0.5.21" / READY).exists()
     assert not releases.servable("0.5.18")
     with pytest.raises(EnvironmentFailedError, match=r"give an interpreter .*--python 0\.5\.18="):
         releases.get("0.5.18")
@@ -101,6 +101,13 @@ def test_a_given_interpreter_goes_first(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "envs").exists()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert default_folder() == tmp_path / "eagle3-checks" / "sglang"
+
+
+def test_what_is_here_already_is_not_laid_over_itself(tmp_path: Path) -> None:
+    here = importlib.metadata.version("sglang")
+    found = Environments(folder=tmp_path / "envs", cpu=True, given={}).get(here)
+    assert (found.python, found.overlay) == (sys.executable, "")
+    assert not (tmp_path / "envs").exists()
 
 
 def test_the_version_of_an_interpreter() -> None:
