@@ -64,8 +64,13 @@ class Dims:
 
 
 def served_class(draft: DraftConfig, contract: Contract) -> str | None:
-    """Return the architecture under which this version serves the drafter, or None."""
-    return next((name for name in draft.architectures if name in contract.classes), None)
+    """Return the architecture under which this version serves the drafter, or None.
+
+    SGLang takes the first one that it knows, be it no drafter's.
+    """
+    known = (n for n in draft.architectures if n in contract.classes or n in contract.targets)
+    first = next(known, None)
+    return first if first in contract.classes else None
 
 
 def dims_of(draft: DraftConfig, contract: Contract) -> Dims:

@@ -30,10 +30,13 @@ class CFG001(Rule):
         if served:
             return Passed(message=f"{served} is served by SGLang {contract.name}")
         seen = listed(draft.architectures) or "missing"
+        if set(draft.architectures) & set(contract.classes):
+            first = next(n for n in draft.architectures if n in contract.targets)
+            seen += f", and SGLang takes the first that it knows, {first}"
         later = [
             f"{name} is served from {since} on"
             for name in draft.architectures
-            if (since := first_version(drafter_class=name))
+            if name not in contract.classes and (since := first_version(drafter_class=name))
         ]
         return (
             Problem(

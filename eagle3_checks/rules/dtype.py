@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from eagle3_checks.checkpoint.files import shown
 from eagle3_checks.facts import DraftConfig, Manifest, TargetConfig
 from eagle3_checks.profile import Server
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
@@ -37,6 +38,11 @@ def served_dtype(stated: str | None, model_type: str | None) -> str:
     if name in _SERVED:
         return str(name)
     return "bfloat16" if (model_type or "").startswith("gemma") else "float16"
+
+
+def _stated(dtype: str | None, missing: str = "none") -> str:
+    """Return a type as config.json states it, safe to print."""
+    return shown(dtype, 40) if dtype else missing
 
 
 class CFG012(Rule):
@@ -77,8 +83,8 @@ class CFG012(Rule):
         return (
             Problem(
                 message=(
-                    f"torch_dtype: the drafter's config states {draft.dtype or 'none'}, so SGLang "
-                    f"serves it in {mine}; the target states {target.dtype or 'none'} and is "
+                    f"torch_dtype: the drafter's config states {_stated(draft.dtype)}, so SGLang "
+                    f"serves it in {mine}; the target states {_stated(target.dtype)} and is "
                     f"served in {theirs}; without a --dtype for both the server stops"
                 ),
                 evidence={"drafter": mine, "target": theirs},
@@ -123,7 +129,7 @@ class CFG013(Rule):
         return (
             Problem(
                 message=(
-                    f"torch_dtype is {stated or 'missing'}, so SGLang serves the drafter in "
+                    f"torch_dtype is {_stated(stated, 'missing')}, so SGLang serves the drafter in "
                     f"{target}; its matrices are stored in {stored}"
                 ),
                 evidence={"stated": stated or None, "stored": stored},

@@ -47,9 +47,8 @@ class KEY001(Rule):
         if isinstance(plan, Skip):
             return plan
         dropped = [t for t in plan.with_fate(Fate.DROPPED) if not harmless(t.name)]
-        if dropped:
-            return tuple(_dropped(plan, dropped, contract))
-        return Passed(message=f"all of {counted(len(plan.tensors), 'tensor')} are read")
+        problems = (*_dropped(plan, dropped, contract), *_overwritten(plan, contract))
+        return problems or Passed(message=f"all of {counted(len(plan.tensors), 'tensor')} are read")
 
 
 def _dropped(plan: LoadPlan, dropped: list[TensorPlan], contract: Contract) -> Iterator[Problem]:
@@ -72,6 +71,29 @@ def _dropped(plan: LoadPlan, dropped: list[TensorPlan], contract: Contract) -> I
                 "label": shown(found.label),
             },
             fix=sentence(_bounded(found.hint)),
+        )
+
+
+def _overwritten(plan: LoadPlan, contract: Contract) -> Iterator[Problem]:
+    """Tell tensors of several names that SGLang reads into one place, where the last one stays."""
+    shards = {tensor.name: tensor.shard for tensor in plan.tensors}
+    for parameter in plan.parameters:
+        if parameter.state is State.TARGET:
+            continue
+        names: dict[str, None] = {}
+        for shard in parameter.parameter.shards or (None,):
+            takers = [n for n in parameter.by if shards[n] in (None, shard)]
+            names |= dict.fromkeys(takers if len(takers) > 1 else ())
+        if not names:
+            continue
+        yield Problem(
+            message=(
+                f"{listed(names)} are read into one place by SGLang {contract.name}; the one that "
+                "comes last stays"
+            ),
+            evidence={"tensors": list(names)},
+            fix="Keep one of them, the one that was trained.",
+            severity=Severity.WARNING,
         )
 
 
@@ -196,6 +218,8 @@ class KEY003(Rule):
             return plan
         layer = [p for p in plan.parameters if is_decoder(p.name)]
         reached = [name for p in layer for name in p.by]
+        if not reached and any(t.parameter and is_decoder(t.parameter) for t in plan.tensors):
+            return Skip("its names are right and its shapes are not: KEY004")
         if reached:
             prefix = reached[0].partition(".self_attn")[0].partition(".mlp")[0]
             return Passed(message=f"{counted(len(reached), 'tensor')} read, as {prefix}.*")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from eagle3_checks.checkpoint.files import shown
 from eagle3_checks.contract.dims import served_class
 from eagle3_checks.contract.version import MLA, Contract
 from eagle3_checks.facts import DraftConfig, Manifest, TensorInfo
@@ -38,6 +39,9 @@ class CFG014(Rule):
     @staticmethod
     def check(manifest: Manifest, draft: DraftConfig, contract: Contract) -> Outcome:
         """Report packed weights that are not announced, or lack a scale."""
+        unnamed = _unnamed(draft, contract)
+        if unnamed:
+            return (unnamed,)
         packed = [t for t in manifest.tensors.values() if _packed(t)]
         method = quantised(draft)
         if not packed:
@@ -60,6 +64,31 @@ class CFG014(Rule):
         return tuple(_faults(manifest, draft, contract, packed)) or Passed(
             message=f"{counted(len(packed), 'weight')} stored as {kinds}, each with a scale"
         )
+
+
+def _unnamed(draft: DraftConfig, contract: Contract) -> Problem | None:
+    """Tell a quantization_config that names no method, at which SGLang stops."""
+    stated = draft.raw.get("quantization_config")
+    if not isinstance(stated, Mapping):
+        return None
+    inner = stated.get("quantization")
+    algorithm = (inner if isinstance(inner, Mapping) else stated).get("quant_algo", "")
+    fix = "Remove quantization_config from config.json where the weights are not quantised."
+    if "quant_algo" in stated and algorithm is None:
+        return Problem(
+            message="quantization_config.quant_algo is null, as for a drafter that was left as it "
+            "was; SGLang 0.5.23 stops at it when it reads the config",
+            fix=fix,
+            severity=Severity.WARNING,
+        )
+    if stated.get("quant_method", algorithm):
+        return None
+    return Problem(
+        message=f"quantization_config names no quant_method; SGLang {contract.name} stops when it "
+        "reads the config",
+        evidence={"quantization_config": sorted(map(shown, stated))[:8]},
+        fix=fix,
+    )
 
 
 def _announced(method: str) -> Problem:

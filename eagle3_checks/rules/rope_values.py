@@ -102,5 +102,5 @@ def by_layer(config: Mapping[str, Any]) -> bool:
 def plain(value: Any) -> str:
     """Return a number without a needless fraction."""
     if isinstance(value, float) and value.is_integer():
-        return str(int(value))
+        return shown(str(int(value)), 40)
     return shown(str(value), 40)

@@ -34,7 +34,7 @@ SAME_CONFIG: dict[str, tuple[Any, ...]] = {
     "rope_parameters": (None, {"rope_type": "default", "rope_theta": 10000.0}),
     "torch_dtype": ("bfloat16", "torch.bfloat16"),
     "dtype": ("bfloat16",),
-    "quantization_config": (None, {"quant_method": "modelopt", "quant_algo": None}),
+    "quantization_config": (None,),
     "use_cache": (True, False),
     "sliding_window": (None,),
     "max_position_embeddings": (512, 4096),

@@ -66,6 +66,7 @@ def test_transformers_loads_what_is_served(tmp_path: Path, kind: str) -> None:
     assert len({round(norm, 4) for norm in norms}) == 9
 
 
+@pytest.mark.slow
 def test_kimi_with_a_latent_drafter(tmp_path: Path) -> None:
     with served(tmp_path, "kimi", [1, 3, 4], mla=True) as gate:
         assert "what enters layers 2, 4, 5" in all_pass(gate)

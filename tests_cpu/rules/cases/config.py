@@ -52,7 +52,13 @@ CASES: tuple[Case, ...] = (
         draft={"architectures": ["LlamaForCausalLM"]},
     ),
     fires("CFG001", "is served from 0.5.12 on", version="0.5.11", mla=True),
+    fires(
+        "CFG001",
+        "SGLang takes the first that it knows, LlamaForCausalLM",
+        draft={"architectures": ["LlamaForCausalLM", "LlamaForCausalLMEagle3"]},
+    ),
     healthy("CFG001"),
+    alike("CFG001", draft={"architectures": ["LlamaForCausalLMEagle3", "LlamaForCausalLM"]}),
     alike("CFG001", draft={"architectures": ["EagleLlama", "LlamaForCausalLMEagle3"]}),
     warns(
         "CFG002", "the drafter's context is 256, the target's is 512; SGLang 0.5.23", draft=SHORT

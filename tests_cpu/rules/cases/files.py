@@ -74,7 +74,21 @@ CASES: tuple[Case, ...] = (
         tensors={"midlayer.self_attn.q_proj.bias": weight(16)},
     ),
     fires("KEY001", "fc.bias is dropped", tensors={"fc.bias": weight(16)}),
+    warns(
+        "KEY001",
+        "norm.weight, model.norm.weight are read into one place by SGLang 0.5.23",
+        tensors={"model.norm.weight": weight(16)},
+    ),
+    warns(
+        "KEY001",
+        "layers.0.self_attn.o_proj.weight are read into one place",
+        tensors={"layers.0.self_attn.o_proj.weight": weight(16, 16)},
+    ),
     healthy("KEY001", "all of 15 tensors are read"),
+    alike(
+        "KEY001",
+        tensors={n: weight(128, 16) for n in ("embed_tokens.weight", "model.embed_tokens.weight")},
+    ),
     alike("KEY001", layer="layers.0"),
     alike("KEY001", layer="model.layers.0"),
     alike("KEY001", tensors={"fc.bias": weight(16)}, draft={"bias": True}),
@@ -97,6 +111,7 @@ CASES: tuple[Case, ...] = (
     ),
     fires("KEY003", "no tensor is read into the decoder layer", layer="decoder"),
     fires("KEY003", "SGLang 0.5.9 reads midlayer.* (layers.0.*", version="0.5.9", layer="layers.0"),
+    skips("KEY003", "its shapes are not: KEY004", draft={"hidden_size": 48}),
     healthy("KEY003", "10 tensors read, as midlayer.*"),
     alike("KEY003", "10 tensors read, as layers.0.*", layer="layers.0"),
     fires(

@@ -78,8 +78,13 @@ CASES: tuple[Case, ...] = (
     warns("CFG014", "config.json says that the drafter is quantised (fp8)", draft=FP8),
     healthy("CFG014", "no weight is quantised"),
     alike("CFG014", "each with a scale", draft=FP8, tensors=QUANTISED),
-    alike(
-        "CFG014", draft={"quantization_config": {"quant_method": "modelopt", "quant_algo": None}}
+    fires("CFG014", "names no quant_method", draft={"quantization_config": {}}),
+    fires("CFG014", "names no quant_method", draft={"quantization_config": {"bits": 4}}),
+    fires("CFG014", "names no quant_method", draft={"quantization_config": {"quant_method": None}}),
+    warns(
+        "CFG014",
+        "quant_algo is null",
+        draft={"quantization_config": {"quant_method": "modelopt", "quant_algo": None}},
     ),
     alike(
         "CFG014",
