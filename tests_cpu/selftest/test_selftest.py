@@ -15,8 +15,8 @@ from eagle3_checks.selftest.running import static_rows
 from eagle3_checks.verdict import Cause, Confidence, Severity, Verdict
 from tests_cpu.diagnosis.evidence import finding
 
-SILENT, LOUD, HEALTHY = DEFECTS["aux-shallow"], DEFECTS["fc-square"], VARIANTS["as-it-is"]
-RIGHT = Cause(name="aux-layers", code="ACC001", message="", fix="", confidence=Confidence.LIKELY)
+SILENT, LOUD, HEALTHY = DEFECTS["fc-columns-rolled"], DEFECTS["fc-square"], VARIANTS["as-it-is"]
+RIGHT = Cause(name="aux-order", code="ACC001", message="", fix="", confidence=Confidence.LIKELY)
 WRONG = replace(RIGHT, name="rope")
 
 

@@ -182,6 +182,7 @@ DEFECTS: tuple[Defect, ...] = (
         title="layers 1, 2, 3 stated, 2, 4, 5 trained on",
         kind="aux-ids-wrong",
         cause="aux-layers",
+        served_codes=("ACC005",),
         served=True,
         plant=planting(config(**_stated(0, 1, 2))),
     ),

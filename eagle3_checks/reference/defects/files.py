@@ -177,7 +177,6 @@ DEFECTS: tuple[Defect, ...] = (
         kind="keys-norm-missing",
         cause="tensors",
         warns=("KEY002",),
-        served=True,
         plant=planting(dropped("midlayer.hidden_norm.weight")),
     ),
     File(
