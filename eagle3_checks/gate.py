@@ -170,6 +170,7 @@ class Gate(Measurements):
         here = not self.profile.server.url and self.profile.server.device != "cpu"
         if here and detect_device() is None:
             raise StageBlocked(NO_GPU)
+        _ = self.prompts  # what cannot be sent is told before a server is started
         self.artefacts.mkdir(parents=True, exist_ok=True)
         usual = expected(self.profile)
         self.progress.begin("server start", round(usual or self.profile.server.start_timeout))

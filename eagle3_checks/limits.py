@@ -27,19 +27,25 @@ _MINIMA: Mapping[str, float] = {
     "parity.max_new_tokens": 4,
     "judging.error": 0.0001,
     "judging.margin": 0,
+}
+_ABOVE: Mapping[str, float] = {
     "floors.accept_length": 1,
     "floors.accept_rate": 0,
+    "floors.tokens_per_second": 0,
+    "floors.speed_up": 0,
 }
+"""What floors must lie above: a drafter that is never right, or no output at all, reaches these."""
+_BELOW: Mapping[str, float] = {"judging.error": 0.5, "judging.margin": 1}
 
 
 def faults(profile: Profile, flat: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the keys whose values cannot be used, and why; `flat` holds the profile by key."""
     spec = profile.speculation
     for key, value in flat.items():
-        minimum = _MINIMA.get(key)
-        for number in value if isinstance(value, tuple) else (value,):
-            if minimum is not None and number is not None and number < minimum:
-                yield (key, f"{number} is below the smallest sensible value, {minimum}")
+        yield from _out_of_range(key, value)
+    twice = {c for c in profile.speed.concurrencies if profile.speed.concurrencies.count(c) > 1}
+    if twice:
+        yield ("speed.concurrencies", f"{min(twice)} is named twice")
     if profile.server.port > MAX_PORT:
         yield ("server.port", f"{profile.server.port} is above the largest port, {MAX_PORT}")
     wanted = _draft_tokens_problem(spec)
@@ -58,6 +64,19 @@ def faults(profile: Profile, flat: Mapping[str, Any]) -> Iterator[tuple[str, str
     for key, entry in profile.unmeasured_floors:
         listed = ", ".join(str(c) for c in profile.speed.concurrencies)
         yield (key, f"concurrency {entry!r} is not measured; speed.concurrencies has {listed}")
+
+
+def _out_of_range(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    numbers = value.values() if isinstance(value, Mapping) else value
+    for number in numbers if isinstance(value, (tuple, Mapping)) else (value,):
+        if number is None:
+            continue
+        if key in _MINIMA and number < _MINIMA[key]:
+            yield (key, f"{number} is below the smallest sensible value, {_MINIMA[key]}")
+        if key in _ABOVE and number <= _ABOVE[key]:
+            yield (key, f"{number} is reached by every server; give more than {_ABOVE[key]}")
+        if key in _BELOW and number >= _BELOW[key]:
+            yield (key, f"{number} leaves nothing to judge; give less than {_BELOW[key]}")
 
 
 def _draft_tokens_problem(spec: Speculation) -> str:

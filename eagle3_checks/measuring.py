@@ -26,7 +26,7 @@ from eagle3_checks.measure.client import Client
 from eagle3_checks.measure.judging import key
 from eagle3_checks.measure.machine import hardware, machine_key
 from eagle3_checks.measure.progress import Progress
-from eagle3_checks.measure.prompts import Prompt, PromptSet, load_prompts
+from eagle3_checks.measure.prompts import Prompt, PromptError, PromptSet, load_prompts
 from eagle3_checks.measure.run import MeasuredRun
 from eagle3_checks.measure.speedup import against_base
 from eagle3_checks.measure.throughput import measure_throughput
@@ -78,7 +78,10 @@ class Measurements(Observations):
     @cached_property
     def prompts(self) -> PromptSet:
         """The prompts of this run."""
-        return load_prompts(self.profile.prompts)
+        try:
+            return load_prompts(self.profile.prompts)
+        except PromptError as error:
+            raise StageBlocked(str(error)) from error
 
     @cached_property
     def client(self) -> Client:

@@ -133,12 +133,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SESSION] = None
     if not _asked(config):
         return
+    from eagle3_checks.measure.prompts import PromptError, load_prompts  # noqa: PLC0415
     from eagle3_checks.rules.selection import (  # noqa: PLC0415 - see the module's docstring
         SelectionError,
         parse_selection,
     )
     from eagle3_checks.session import GateSession  # noqa: PLC0415
     from eagle3_checks.settings import ProfileError, resolve  # noqa: PLC0415
+    from eagle3_checks.verdict import ExitCode  # noqa: PLC0415
 
     option = config.option
     if option.eagle3_html:
@@ -147,7 +149,10 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         resolved = resolve(option.eagle3_profile, overrides)
         selection = parse_selection(option.eagle3_select, option.eagle3_ignore)
-    except (ProfileError, SelectionError) as error:
+        load_prompts(resolved.profile.prompts)
+    except (ProfileError, SelectionError, PromptError) as error:
+        if option.eagle3_bisect:  # where pytest's own 4 would be taken for a bad commit
+            pytest.exit(f"{error}", returncode=ExitCode.BISECT_SKIP)
         raise pytest.UsageError(str(error)) from None
     config.stash[_SESSION] = GateSession(config, resolved, selection, named=_named(config))
 

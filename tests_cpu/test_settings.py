@@ -121,3 +121,21 @@ def test_paths_start_from_the_profile(tmp_path: Path, monkeypatch: pytest.Monkey
     assert resolve(environ={}, overrides={"drafter.path": "a/drafter"}).profile.drafter.path == str(
         tmp_path / "a" / "drafter"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[floors]\naccept_length = 1", "accept_length: 1.0 is reached by every server"),
+        ("[floors]\naccept_rate = 0", "accept_rate: 0.0 is reached by every server"),
+        ("[floors.tokens_per_second]\n1 = -5", "tokens_per_second: -5.0 is reached by every"),
+        ("[floors.speed_up]\n8 = 0", "speed_up: 0.0 is reached by every server"),
+        ("[judging]\nerror = 1.5", "error: 1.5 leaves nothing to judge; give less than 0.5"),
+        ("[judging]\nmargin = 1", "margin: 1.0 leaves nothing to judge; give less than 1"),
+        ("[speed]\nconcurrencies = [1, 8, 1]", "concurrencies: 1 is named twice"),
+    ],
+)
+def test_what_nothing_could_miss_is_refused(tmp_path: Path, text: str, expected: str) -> None:
+    path = profile(tmp_path, text)
+    with pytest.raises(ProfileError, match=rf"^{re.escape(path)}:\d: .*{re.escape(expected)}"):
+        resolve(path, environ={})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from eagle3_checks.contract.metrics import MetaNames
 from eagle3_checks.facts import Acceptance, Depth, Group, Interval, RequestSample
 from eagle3_checks.measure.client import Answer, Client, RequestFailed, send_all
-from eagle3_checks.measure.counts import contradictions, own_figures, sample, unreported
+from eagle3_checks.measure.counts import contradictions, lacking, own_figures, sample, unreported
 from eagle3_checks.measure.judging import Inquiry
 from eagle3_checks.measure.progress import SILENT, Progress
 from eagle3_checks.measure.prompts import Prompt
@@ -71,6 +71,7 @@ def measure_acceptance(  # noqa: PLR0913 - what is sent, to whom, and who asks a
     samples: list[RequestSample] = []
     failures: list[RequestFailed] = []
     odd: list[str] = []
+    lacks: set[str] = set()
     stopped = ""
     begin = 0
     progress.begin("accept length", len(order))
@@ -83,6 +84,7 @@ def measure_acceptance(  # noqa: PLR0913 - what is sent, to whom, and who asks a
                 samples.append(seen)
                 odd += contradictions(seen, server.speculation)
                 odd += own_figures(seen, answer.meta, server.names)
+                lacks.update(lacking(seen, answer.meta, server.names))
             steps, length = _length(samples)
             progress.update(len(samples), length, verify_steps=steps)
             certain = inquiry.look(number, samples)
@@ -98,7 +100,8 @@ def measure_acceptance(  # noqa: PLR0913 - what is sent, to whom, and who asks a
     acceptance = summarise(samples, server.speculation, failed=len(failures), found=odd)
     acceptance = dataclasses.replace(
         acceptance,
-        unreported=tuple(unreported(server.names, server.version)),
+        missing=acceptance.missing or _uncounted(lacks, server),
+        unreported=(*unreported(server.names, server.version), *_unplaced(lacks, server)),
         planned=len(order),
         stopped=stopped,
     )
@@ -127,6 +130,26 @@ def _reason(samples: Sequence[RequestSample], *, certain: bool, answered: int) -
     if len(samples) >= ENOUGH_WITHOUT_STEPS and not any(s.verify_steps for s in samples):
         return "no request took a verify step"
     return ""
+
+
+def _uncounted(lacks: Collection[str], server: Server) -> str | None:
+    """Say which counts did not come, though this version gives them: what stands in is no count."""
+    absent = [n for n in (server.names.correct, server.names.proposed) if n and n in lacks]
+    if not absent:
+        return None
+    return (
+        f"answers with verify steps lack {' and '.join(absent)}, which SGLang {server.version} "
+        "reports"
+    )
+
+
+def _unplaced(lacks: Collection[str], server: Server) -> Iterator[str]:
+    """Say why there are no positions, though this version tells them."""
+    if server.names.histogram in lacks:
+        yield (
+            f"answers lack {server.names.histogram}, which SGLang {server.version} reports: no "
+            "acceptance by position"
+        )
 
 
 def _valid_at_any_look(acceptance: Acceptance, inquiry: Inquiry) -> Acceptance:

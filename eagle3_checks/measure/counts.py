@@ -66,6 +66,17 @@ def unreported(names: MetaNames, version: str) -> Iterator[str]:
         )
 
 
+def lacking(seen: RequestSample, meta: Mapping[str, Any], names: MetaNames) -> Iterator[str]:
+    """Name the keys that this version gives with every verify step, and this answer has not."""
+    if not seen.verify_steps:
+        return
+    for name in (names.correct, names.proposed):
+        if name and _count(meta, name) is None:
+            yield name
+    if names.histogram and seen.histogram is None:
+        yield names.histogram
+
+
 def contradictions(s: RequestSample, speculation: Speculation) -> Iterable[str]:
     """Identities between one request's counts that do not hold (facts: SGLang PR 33518)."""
     if not s.verify_steps:
@@ -83,6 +94,11 @@ def contradictions(s: RequestSample, speculation: Speculation) -> Iterable[str]:
         )
     if s.histogram is None:
         return
+    if min(s.histogram, default=0) < 0 or any(s.histogram[speculation.max_accept_length :]):
+        yield (
+            f"{s.prompt_id}: the histogram is {list(s.histogram)}, but a verify step has 0 to "
+            f"{speculation.max_accept_length - 1} correct drafts"
+        )
     if sum(s.histogram) != s.verify_steps:
         total = sum(s.histogram)
         yield f"{s.prompt_id}: the histogram sums to {total}, not to {s.verify_steps} verify steps"

@@ -12,6 +12,7 @@ from eagle3_checks.verdict import Severity
 
 CACHED_APART = 0.05
 """Shares of cached prompt tokens that differ by more were not the same work."""
+HELD = {True: "the floor is", False: "the interval holds the floor,"}  # by: wholly below
 CLIENT_LIMIT = 0.8
 """CPU seconds a second. One process has one interpreter: near 1 it has no time left."""
 
@@ -30,20 +31,12 @@ class SPD001(Rule):
 
     @staticmethod
     def check(throughput: Throughput, floors: Floors, hardware: str) -> Outcome:
-        """Compare each concurrency that has a floor."""
-        if not floors.tokens_per_second:
+        """Judge the interval of each concurrency that has a floor."""
+        named = floors.tokens_per_second
+        if not named:
             return Skip("the profile has no floors.tokens_per_second")
-        wanted = floors_here(floors.tokens_per_second, hardware)
-        if not wanted:
-            gpus = ", ".join(floors.tokens_per_second)
-            return (
-                Problem(
-                    message=f"no floor holds on {hardware}: there are {gpus}",
-                    fix='Add one for this GPU, or one without a name ("8" = 600.0).',
-                    inconclusive=True,
-                ),
-            )
-        problems = tuple(_slow(throughput, wanted))
+        wanted = floors_here(named, hardware)
+        problems = (*_elsewhere(named, wanted, hardware), *_slow(throughput, wanted))
         if problems:
             return problems
         figures = ", ".join(
@@ -62,6 +55,19 @@ def floors_here(floors: Mapping[str, float], hardware: str) -> dict[str, float]:
     return plain
 
 
+def _elsewhere(
+    floors: Mapping[str, float], here: Mapping[str, float], hardware: str
+) -> Iterator[Problem]:
+    """Yield the concurrencies whose floors are all those of other GPUs."""
+    others = [entry for entry in floors if entry.rpartition(":")[2] not in here]
+    if others:
+        yield Problem(
+            message=f"no floor holds on {hardware}: there are {', '.join(others)}",
+            fix='Add one for this GPU, or one without a name ("8" = 600.0).',
+            inconclusive=True,
+        )
+
+
 def _slow(throughput: Throughput, floors: Mapping[str, float]) -> Iterator[Problem]:
     streams = {str(stream.concurrency): stream for stream in throughput.streams}
     for concurrency, floor in floors.items():
@@ -73,15 +79,23 @@ def _slow(throughput: Throughput, floors: Mapping[str, float]) -> Iterator[Probl
                 fix="Add it to speed.concurrencies, and see SPD002 for failed requests.",
                 inconclusive=True,
             )
-        elif stream.tokens_per_second < floor:
-            yield Problem(
-                message=(
-                    f"{stream.tokens_per_second:.1f} tok/s at concurrency {concurrency} "
-                    f"({counted(stream.requests, 'request')}, {stream.output_tokens} tokens in "
-                    f"{stream.seconds:.1f} s); the floor is {floor:.1f}"
-                ),
-                evidence=_evidence(throughput, floors),
-            )
+            continue
+        seen = stream.interval
+        low, high = (seen.low, seen.high) if seen else (stream.tokens_per_second,) * 2
+        if low >= floor:
+            continue
+        below = high < floor
+        spread = f" [{low:.1f}, {high:.1f}]" if seen else ""
+        yield Problem(
+            message=(
+                f"{stream.tokens_per_second:.1f}{spread} tok/s at concurrency {concurrency} "
+                f"({counted(stream.requests, 'request')}, {stream.output_tokens} tokens in "
+                f"{stream.seconds:.1f} s); {HELD[below]} {floor:.1f}"
+            ),
+            evidence=_evidence(throughput, floors),
+            fix="" if below else "Send more requests (speed.requests).",
+            inconclusive=not below,
+        )
 
 
 def _evidence(
@@ -217,9 +231,8 @@ def _short(compared: Throughput, floors: Mapping[str, float]) -> Iterator[Proble
             )
         elif up.ratio.low < floor:
             below = up.ratio.high < floor
-            held = "the floor is" if below else "the interval holds the floor,"
             yield Problem(
-                message=f"speed-up {_figure(up)}; {held} {floor:.2f}",
+                message=f"speed-up {_figure(up)}; {HELD[below]} {floor:.2f}",
                 evidence={"concurrency": up.concurrency, "value": up.ratio.value, "floor": floor},
                 fix="" if below else "Send more requests (speed.requests).",
                 inconclusive=not below,

@@ -176,3 +176,14 @@ def test_each_absence_has_its_own_words(changes: dict[str, Any], says: str) -> N
     assert got.missing.startswith("2 requests were answered without a single verify step: ")
     assert says in got.missing
     assert got.accept_length is None
+
+
+@pytest.mark.parametrize("histogram", [[-10, 90, 0, 0], [40, 0, 0, 0, 0, 40]])
+def test_a_histogram_that_no_verify_steps_have(histogram: list[int]) -> None:
+    got = list(contradictions(sample(answer(histogram), NAMES, CHAIN), CHAIN))
+    assert len(got) == 1
+    assert "but a verify step has 0 to 3 correct drafts" in got[0]
+
+
+def test_a_histogram_longer_than_it_need_be_is_no_fault() -> None:
+    assert list(contradictions(sample(answer([4, 3, 2, 1, 0, 0]), NAMES, CHAIN), CHAIN)) == []

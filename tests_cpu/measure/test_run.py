@@ -170,6 +170,31 @@ def test_answers_without_steps_among_others_are_a_contradiction() -> None:
     assert found == ("p3: 9 tokens without a verify step, while other requests took some",)
 
 
+@pytest.mark.parametrize(
+    ("key", "missing", "unreported"),
+    [
+        ("spec_num_correct_drafts", True, 0),
+        ("spec_num_proposed_drafts", True, 0),
+        ("spec_correct_drafts_histogram", False, 1),
+    ],
+)
+def test_a_count_that_this_version_gives_and_this_server_does_not(
+    key: str, *, missing: bool, unreported: int
+) -> None:
+    def some(handler: Handler, asked: dict[str, Any]) -> None:
+        meta = counts(asked["text"], 2.0)
+        if asked["text"] == "prompt 7":
+            del meta[key]
+        handler.whole({"text": "x", "meta_info": meta})
+
+    with run(some) as (measured, _):
+        acceptance = measured.measured.acceptance
+    told = f"lack {key}, which SGLang 0.5.23 reports"
+    assert (told in (acceptance.missing or "")) is missing
+    assert len(acceptance.unreported) == unreported
+    assert all(told in entry for entry in acceptance.unreported)
+
+
 def test_progress_hears_of_every_batch() -> None:
     heard: list[tuple[Any, ...]] = []
 

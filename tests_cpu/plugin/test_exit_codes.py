@@ -151,6 +151,32 @@ def test_a_bad_profile_is_usage_4(pytester: pytest.Pytester, run_gate: Run) -> N
     run.stderr.fnmatch_lines(["*bad.toml:2: unknown key*nearest valid one is 'speculation.steps'*"])
 
 
+@pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("expected", [4, 125])
+def test_bad_prompts_are_told_before_anything_starts(
+    pytester: pytest.Pytester,
+    write_profile: Write,
+    run_gate: Run,
+    words: tuple[str, ...],
+    expected: int,
+) -> None:
+    bisect = ("--eagle3-bisect",) if expected == 125 else ()
+    profile = write_profile()
+    (pytester.path / "prompts.jsonl").write_text('{"text": "a"}\n{oops\n')
+    run = run_gate("--eagle3-profile", str(profile), *bisect, *words)
+    assert run.ret == expected
+    told = run.stdout.str() + run.stderr.str()
+    assert "prompts.jsonl:2: not JSON: " in told
+    assert "Traceback" not in told
+    assert not (pytester.path / "eagle3-artefacts").exists()
+
+
+def test_a_bad_profile_says_nothing_of_a_commit(pytester: pytest.Pytester, run_gate: Run) -> None:
+    path = pytester.path / "bad.toml"
+    path.write_text("[speculation]\nstep = 3\n")
+    assert run_gate("--eagle3-profile", str(path), "--eagle3-bisect").ret == 125
+
+
 def test_a_static_error_stops_before_the_server(
     pytester: pytest.Pytester, write_profile: Write, run_gate: Run
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -163,6 +164,31 @@ def test_floors_of_other_gpus_alone_are_inconclusive(judge_speed: Judge) -> None
     (finding,) = judge_speed("SPD001", {8: 900.0}, {"H200:8": 300.0}, hardware="cpu")
     assert finding.status is Status.INCONCLUSIVE
     assert finding.message == "no floor holds on cpu: there are H200:8"
+
+
+def test_a_concurrency_whose_floors_are_elsewhere_does_not_pass(judge_speed: Judge) -> None:
+    floors = {"1": 50.0, "H200:8": 300.0}
+    (finding,) = judge_speed("SPD001", {1: 90.0, 8: 1.0}, floors, hardware="NVIDIA A100")
+    assert finding.status is Status.INCONCLUSIVE
+    assert finding.message == "no floor holds on NVIDIA A100: there are H200:8"
+
+
+@pytest.mark.parametrize(
+    ("half", "speed", "status", "held"),
+    [
+        (10.0, 110.0, Status.PASS, ""),
+        (10.0, 105.0, Status.INCONCLUSIVE, "105.0 [95.0, 115.0] tok/s at concurrency 8"),
+        (10.0, 95.0, Status.INCONCLUSIVE, "; the interval holds the floor, 100.0"),
+        (10.0, 89.0, Status.FAIL, "; the floor is 100.0"),
+        (math.inf, 900.0, Status.INCONCLUSIVE, "[-inf, inf]"),
+    ],
+)
+def test_speed_is_judged_by_its_interval(
+    judge_speed: Judge, half: float, speed: float, status: Status, held: str
+) -> None:
+    (finding,) = judge_speed("SPD001", {8: speed}, {"8": 100.0}, interval=span(speed, half))
+    assert finding.status is status
+    assert held in finding.message
 
 
 def test_a_client_without_time_left(judge_speed: Judge) -> None:
