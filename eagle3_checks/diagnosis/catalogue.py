@@ -202,7 +202,7 @@ _BY_CODE: Mapping[str, str] = {
     "WIR005": "ranks",
     "WIR006": "head",
     "WIR007": "vocabulary",
-    "WIR008": "weights",
+    "WIR008": "loaded-weights",
     "ACC003": "measurement",
     "ACC004": "server",
     "ACC006": "measurement",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eagle3_checks.contract.dims import dims_of, served_class
 from eagle3_checks.contract.version import Contract, ContractError, first_version
-from eagle3_checks.facts import DraftConfig
+from eagle3_checks.facts import DraftConfig, TargetConfig
 from eagle3_checks.profile import Speculation
 from eagle3_checks.rules import context, counts, dtype, fields, flags, norms, quant, rope
 from eagle3_checks.rules.base import Outcome, Passed, Problem, Rule, Skip
@@ -24,7 +24,9 @@ class CFG001(Rule):
     requires = ("SRC002",)
 
     @staticmethod
-    def check(draft: DraftConfig, contract: Contract) -> Outcome:
+    def check(
+        draft: DraftConfig, contract: Contract, target: TargetConfig | None = None
+    ) -> Outcome:
         """Report architectures that this version does not know as drafters."""
         served = served_class(draft, contract)
         if served:
@@ -38,17 +40,20 @@ class CFG001(Rule):
             for name in draft.architectures
             if name not in contract.classes and (since := first_version(drafter_class=name))
         ]
+        swapped = target is not None and set(target.architectures) & set(contract.classes)
         return (
             Problem(
                 message=(
                     f"architectures is {seen}; SGLang {contract.name} serves "
                     f"{' and '.join(contract.classes)} as EAGLE-3 drafters"
                     + (f" ({'; '.join(later)})" if later else "")
+                    + ("; the target's is one: are the two swapped?" if swapped else "")
                 ),
                 evidence={
                     "architectures": list(draft.architectures),
                     "served": list(contract.classes),
                 },
+                fix="Give the drafter first and its target as --target." if swapped else "",
             ),
         )
 

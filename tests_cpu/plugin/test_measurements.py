@@ -99,8 +99,7 @@ def test_speed_is_compared_with_a_second_launch(
     for name in ("streams", "again", "base", "base_again"):
         assert [s["concurrency"] for s in measured[name]] == [1, 2], name
     alone, crowded = (u["ratio"]["value"] for u in measured["speed_ups"])
-    assert alone > 1.4
-    assert crowded < 0.8
+    assert alone > 1 > crowded  # 2 and 1/2 where the stand-in's own time were nothing
     assert 1 < measured["break_even"] < 2
     assert "From about 1." in (pytester.path / "out.html").read_text("utf-8")
     run.stdout.fnmatch_lines(["*speculation pays below about 1.* streams*"])

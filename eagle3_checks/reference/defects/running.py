@@ -69,6 +69,7 @@ DEFECTS: tuple[Defect, ...] = (
         title="the decoder layer is zero, as after a transfer that brought none",
         kind="weights-overwritten",
         cause="loaded-weights",
+        served_codes=("WIR008", "ACC001"),
         damage="zeroed-layer",
     ),
     Server(
@@ -76,6 +77,7 @@ DEFECTS: tuple[Defect, ...] = (
         title="the drafter's matrices carry as much noise as signal",
         kind="weights-overwritten",
         cause="loaded-weights",
+        served_codes=("WIR008", "ACC001"),
         damage="noisy-weights",
     ),
     Server(

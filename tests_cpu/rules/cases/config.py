@@ -57,6 +57,12 @@ CASES: tuple[Case, ...] = (
         "SGLang takes the first that it knows, LlamaForCausalLM",
         draft={"architectures": ["LlamaForCausalLM", "LlamaForCausalLMEagle3"]},
     ),
+    fires(
+        "CFG001",
+        "the target's is one: are the two swapped?",
+        draft={"architectures": ["LlamaForCausalLM"]},
+        target={"architectures": ["LlamaForCausalLMEagle3"]},
+    ),
     healthy("CFG001"),
     alike("CFG001", draft={"architectures": ["LlamaForCausalLMEagle3", "LlamaForCausalLM"]}),
     alike("CFG001", draft={"architectures": ["EagleLlama", "LlamaForCausalLMEagle3"]}),
