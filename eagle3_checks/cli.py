@@ -49,10 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names a terminal cannot show
-    parser = _parser()
-    arguments = parser.parse_args(argv)
     try:
-        code: int = arguments.run(arguments)
+        arguments = _parser().parse_args(argv)
+        return int(arguments.run(arguments))
+    except SystemExit as end:
+        if end.code and "--bisect" in (sys.argv if argv is None else argv):
+            return ExitCode.BISECT_SKIP  # 2 would be taken for a bad commit
+        raise
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -62,7 +65,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"eagle3-checks: {error.strerror}: {error.filename or 'output'}", file=sys.stderr)
         return ExitCode.USAGE
-    return code
 
 
 def _given(text: str) -> str:

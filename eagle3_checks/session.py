@@ -34,8 +34,8 @@ from eagle3_checks.verdict import ExitCode, Verdict, exit_code
 
 WORKER_KEY = "eagle3_result"
 CONCERNED_KEY = "eagle3_concerned"
-RULE_FAILURE = re.compile(r"[A-Z]{3}\d{3} ")
-"""How a test that `check` failed begins."""
+RULE_FAILURE = re.compile(r"(\[[^\]]*\] .*\n)?[A-Z]{3}\d{3} ")
+"""How a test that `check` failed begins; under xdist with a line about the worker."""
 HOW_TO_RUN = """\
 nothing was measured: no drafter was given. The tiny pair runs on any Linux machine without a GPU:
     {command} tiny
@@ -187,7 +187,7 @@ class GateSession:
             reporter.write_line(pause)
         reporter.section("EAGLE-3 gate", sep="=")
         buffer = io.StringIO()  # pytest still captures stdout here; its reporter does not
-        colour = reporter.hasmarkup and "NO_COLOR" not in os.environ
+        colour = reporter.hasmarkup and not os.environ.get("NO_COLOR")
         console = Console(
             file=buffer, width=terminal_width(), force_terminal=colour, no_color=not colour
         )

@@ -71,10 +71,10 @@ class Record:
 def find(path: Path, key: Key) -> Record | None:
     """Return the baseline to compare with, or None.
 
-    In a folder that is the one with the same key; a file is taken whatever its key. Raises
-    BaselineError.
+    In a folder that is the one with the same key; a file is taken whatever its key, and has to be
+    there. Raises BaselineError.
     """
-    if path.is_file():
+    if path.is_file() or path.suffix == ".json":
         return read(path)
     own = path / key.file
     return read(own) if own.is_file() else None
@@ -93,7 +93,7 @@ def read(path: Path) -> Record:
         raise BaselineError(f"{path}: larger than 64 MiB; no baseline is")
     try:
         return _record(path, data)
-    except (ValueError, LookupError, TypeError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise BaselineError(f"{path}: is no baseline: {type(error).__name__}: {error}") from error
 
 
@@ -102,15 +102,41 @@ def _record(path: Path, data: Mapping[str, Any]) -> Record:
         raise ValueError(f"format {data['format']}, but this version reads {FORMAT}")
     return Record(
         path=path,
-        key=dict(data["key"]),
+        key={str(name): str(value) for name, value in data["key"].items()},
         recorded=str(data["recorded"]),
-        accept_length=float(data["accept_length"]),
+        accept_length=_length(data["accept_length"]),
         counts={
-            (str(s), str(p)): (int(steps), int(correct)) for s, p, steps, correct in data["prompts"]
+            (str(s), str(p)): _counts(steps, correct) for s, p, steps, correct in data["prompts"]
         },
         per_position=_shares(data.get("per_position")),
-        history=tuple(dict(entry) for entry in data["history"]),
+        history=tuple(_entry(entry) for entry in data["history"]),
     )
+
+
+def _length(value: object) -> float:
+    if type(value) not in (int, float) or not 1 <= float(str(value)) < math.inf:
+        raise ValueError(f"an accept length of {value}")
+    return float(str(value))
+
+
+def _counts(steps: object, correct: object) -> tuple[int, int]:
+    """Return verify steps and correct drafts, as a server that contradicts nothing counts them."""
+    if type(steps) is not int or type(correct) is not int or min(steps, correct) < 0:
+        raise ValueError(f"{correct} correct drafts in {steps} verify steps")
+    if correct and not steps:
+        raise ValueError(f"{correct} correct drafts without a verify step")
+    return steps, correct
+
+
+def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a line of history whose figures are numbers."""
+    for name in ("accept_length", "low", "high"):
+        if entry.get(name) is not None and not math.isfinite(entry[name]):
+            raise ValueError(f"a history with {name} {entry[name]}")
+    _shares(entry.get("per_position"))
+    for speed in (entry.get("tokens_per_second") or {}).values():
+        float(speed)
+    return dict(entry)
 
 
 def _shares(value: Sequence[float] | None) -> tuple[float, ...] | None:

@@ -51,9 +51,13 @@ class MeasuredRun:
     @cached_property
     def kept(self) -> Record | None:
         """The baseline to compare with; None where there is none, or none that can be read."""
-        path = self.profile.baseline.path
+        path = Path(self.profile.baseline.path)
+        if not (self.profile.baseline.path and self.key):
+            return None
+        if self.profile.baseline.update and not path.exists():
+            return None
         try:
-            return find(Path(path), self.key) if path and self.key else None
+            return find(path, self.key)
         except BaselineError as error:
             self.trouble = str(error)
             return None

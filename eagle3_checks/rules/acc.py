@@ -221,7 +221,8 @@ class ACC005(Rule):
             return (
                 Problem(
                     message=f"no baseline: {baseline.problem}",
-                    fix="See the other ACC findings; nothing was written.",
+                    fix="Name a folder that can be written, or a file of a recorded run; where "
+                    "the run is not whole, see the other ACC findings.",
                     inconclusive=True,
                 ),
             )

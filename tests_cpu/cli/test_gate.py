@@ -27,6 +27,8 @@ def test_the_help_names_every_code() -> None:
     [
         (("--profile", "tiny", "--nonsense"), 2, "unrecognized arguments: --nonsense"),
         (("--profile", "nowhere"), 4, "no profile 'nowhere'"),
+        (("--bisect", "--nonsense"), 125, "unrecognized arguments: --nonsense"),
+        (("--bisect", "--profile", "nowhere"), 125, "no profile 'nowhere'"),
     ],
 )
 def test_usage(words: tuple[str, ...], code: int, says: str) -> None:

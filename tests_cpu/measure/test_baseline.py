@@ -86,6 +86,7 @@ def test_writing_adds_to_the_history_and_leaves_nothing_beside(tmp_path: Path) -
         ("[]", "is no baseline: TypeError"),
         ('{"format": 2}', "format 2, but this version reads 1"),
         ('{"format": 1}', "is no baseline: KeyError: 'key'"),
+        ('{"format": 1, "key": []}', "is no baseline: AttributeError"),
         ("[" * 100_000, "is not JSON"),
     ],
 )
@@ -100,6 +101,32 @@ def test_what_is_no_baseline(tmp_path: Path, text: str, says: str) -> None:
 def test_prompts_of_another_shape_are_no_baseline(tmp_path: Path) -> None:
     with pytest.raises(BaselineError, match="is no baseline"):
         read(stored(tmp_path, prompts=[["s", "p", 1]]))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"accept_length": float("nan")},
+        {"accept_length": 0.5},
+        {"prompts": [["s", "p", float("inf"), 3]]},
+        {"prompts": [["s", "p", 5, -3]]},
+        {"prompts": [["s", "p", 0, 3]]},
+        {"prompts": [["s", "p", 5.5, 3]]},
+        {"history": [{"accept_length": "x"}]},
+        {"history": [{"low": float("inf")}]},
+        {"history": [{"per_position": 5}]},
+        {"history": [{"tokens_per_second": {"1": "fast"}}]},
+        {"history": ["x"]},
+    ],
+)
+def test_figures_that_no_run_has_are_no_baseline(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(BaselineError, match="is no baseline: "):
+        read(stored(tmp_path, **changes))
+
+
+def test_a_file_that_is_named_has_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(BaselineError, match=r"typo\.json: cannot be read: .*No such file"):
+        find(tmp_path / "typo.json", KEY)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

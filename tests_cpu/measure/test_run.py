@@ -306,6 +306,20 @@ def test_update_replaces_the_counts_and_keeps_the_history(tmp_path: Path) -> Non
     ]
 
 
+def test_a_named_file_is_written_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    with run(accepting(2.0), baseline=path) as (measuring, _):
+        seen = measuring.baseline
+    assert seen is not None
+    assert (seen.state, path.exists()) == ("none", False)
+    assert "No such file" in seen.problem
+    with run(accepting(2.0), baseline=path, update=True) as (measuring, _):
+        seen = measuring.baseline
+    assert seen is not None
+    assert seen.state == "written"
+    assert read(path).accept_length == pytest.approx(2.0)
+
+
 def test_a_run_with_failures_does_not_become_a_baseline(tmp_path: Path) -> None:
     def some(handler: Handler, asked: dict[str, Any]) -> None:
         if asked["text"] == "prompt 3":

@@ -88,6 +88,7 @@ def test_what_cannot_be_judged_is_7(
     run = run_gate("--eagle3-profile", str(write_profile(*flags)), *words)
     assert run.ret == 7
     run.stdout.fnmatch_lines([expected, "*verdict    INCONCLUSIVE*"])
+    run.stdout.no_fnmatch_line("*a test of the gate broke off*")
 
 
 def test_a_server_that_does_not_start_is_not_tried_again(
@@ -223,9 +224,12 @@ def test_a_session_that_does_not_ask_is_left_alone(pytester: pytest.Pytester) ->
     run.assert_outcomes(passed=1, deselected=1)
 
 
-def test_a_failure_is_told_once(write_profile: Write, run_gate: Run) -> None:
+@pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_failure_is_told_once(
+    write_profile: Write, run_gate: Run, words: tuple[str, ...]
+) -> None:
     profile = write_profile(floors="accept_length = 2.5")
-    run = run_gate("--eagle3-profile", str(profile), "-rN")
+    run = run_gate("--eagle3-profile", str(profile), "-rN", *words)
     run.stdout.no_fnmatch_line("*= FAILURES =*")
     assert run.stdout.str().count("ACC001 The accept length reaches its floor") == 1
 

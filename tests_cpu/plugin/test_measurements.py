@@ -60,6 +60,28 @@ def test_a_baseline_that_cannot_be_read_is_7(
     run.stdout.fnmatch_lines(["*no baseline:*", "*old.json*", "*is not JSON*"])
 
 
+def test_a_baseline_with_figures_no_run_has_is_7(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    words = ("--eagle3-profile", str(write_profile()), "--eagle3-baseline")
+    run_gate(*words, "kept", "-k", "ACC005")
+    (path,) = (pytester.path / "kept").iterdir()
+    path.write_text(path.read_text().replace('"accept_length": 2.0', '"accept_length": 1e999'))
+    run = run_gate(*words, str(path), "--eagle3-json", "out.json")
+    assert run.ret == 7
+    assert "is no baseline: ValueError: an accept length of inf" in message(pytester)
+    assert "Traceback" not in run.stdout.str()
+
+
+def test_a_named_baseline_that_is_not_there_is_7(
+    pytester: pytest.Pytester, write_profile: Write, run_gate: Run
+) -> None:
+    words = ("--eagle3-baseline", "typo.json", "--eagle3-json", "out.json")
+    assert run_gate("--eagle3-profile", str(write_profile()), *words).ret == 7
+    assert "typo.json: cannot be read: [Errno 2] No such file" in message(pytester)
+    assert not (pytester.path / "typo.json").exists()
+
+
 def test_speed_is_compared_with_a_second_launch(
     pytester: pytest.Pytester, write_profile: Write, run_gate: Run
 ) -> None:
