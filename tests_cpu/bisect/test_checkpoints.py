@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,15 @@ def test_sixteen(
     assert (result(place)["launches"], result(place)["kept"]) == (0, 7)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let children heed SIGINT although a shell's `&` may have it ignored, which is inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_one_goes_on(place: Path, stand_in: Path, drafters: Drafters) -> None:
     drafters(*[GOOD] * 3, *[BAD] * 13)
     command = [sys.executable, "-m", "eagle3_checks", *words(stand_in)]

@@ -80,7 +80,7 @@ def test_a_scheduler_lost_while_measured(run: Run, number: signal.Signals) -> No
     os.kill(run.scheduler(), number)
     code, seconds, result = run.ended()
     assert code == 7
-    assert seconds < 20  # 10 to notice, and the end of server and session
+    assert seconds < 60  # half of the profile's request_timeout: it did not wait for that
     message = finding(result, "SRV003")["message"]
     if number is signal.SIGSTOP:
         assert message.startswith("the server hangs: no answer and no token, not even to a probe")

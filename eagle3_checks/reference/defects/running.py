@@ -61,7 +61,8 @@ DEFECTS: tuple[Defect, ...] = (
         name="server-wrong-head",
         title="the drafter's head is moved by one row",
         kind="head-order",
-        cause="vocabulary",
+        cause="loaded-weights",
+        served_codes=("WIR008", "ACC001"),
         damage="wrong-head",
     ),
     Server(
