@@ -17,7 +17,6 @@ from tests_cpu.diagnosis.evidence import acceptance
 CREATED = "2026-03-02T09:30:00+00:00"
 HASH = "sha256-content:" + "5a" * 32
 COMMAND = "pytest -m gpu --eagle3-profile kimi-k2.5"
-
 FILE = "profiles/kimi-k2.5.toml"
 PROFILE = {
     "target.path": {"value": "moonshotai/Kimi-K2.5", "origin": f"{FILE}:6"},
